@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * io.h - reading and writing whole extents of files, and durable names.
+ *
+ * Contract
+ *   Ownership   descriptors stay the caller's
+ *   Durability  only where a function says so
+ *   Threads     any
+ *   Errors      negative errno of the system call
+ */
+#ifndef COWFS_BASE_IO_H
+#define COWFS_BASE_IO_H
+
+#include "base/buf.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Reads until n bytes or end of file; returns the count. Retries EINTR. */
+_must_check_ ssize_t io_read(int fd, void *data, size_t n);
+_must_check_ ssize_t io_pread(int fd, void *data, size_t n, uint64_t offset);
+/* Writes all n bytes or fails. */
+_must_check_ int io_write(int fd, const void *data, size_t n);
+_must_check_ int io_pwrite(int fd, const void *data, size_t n, uint64_t offset);
+
+/* Reads a whole small file. -EFBIG: more than max bytes. */
+_must_check_ int io_read_file(int dirfd, const char *name, size_t max,
+			      struct buf *out);
+/* Writes a file under a temporary name and renames it into place, mode 0600.
+ * Durable when sync (file and directory are fsynced), else only atomic. */
+_must_check_ int io_write_file(int dirfd, const char *name, const void *data,
+			       size_t n, bool sync);
+/* Syncs a directory. */
+_must_check_ int io_sync_dir(int dirfd);
+/* Opens a directory (O_PATH not set), creating it with mode when missing. */
+_must_check_ int io_open_dir(int dirfd, const char *name, mode_t create_mode);
+/* Removes a tree below dirfd/name without following links or crossing into
+ * another file system. A name that does not exist is no error. */
+_must_check_ int io_remove_tree(int dirfd, const char *name);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store.h - the store: objects by name, snapshots, refs.
+ *
+ * A store is a directory. Several processes may have it open: each writer
+ * (struct batch) appends to a segment of its own, LMDB's writer lock orders
+ * the commits. The LMDB commit is the only commit point; the segment bytes
+ * that it names are synced before it.
+ *
+ * Contract
+ *   Ownership   store_open/store_close; returned buffers are the caller's
+ *   Durability  batch_commit, store_ref_*: on stable storage when they return
+ *   Threads     a struct store: any thread; a struct batch: one at a time
+ *   Errors      -ENOENT: no such object, ref, snapshot; -EFSBADCRC and
+ *               -EFSCORRUPTED: damage; -ENOSPC passes through
+ */
+#ifndef COWFS_STORE_STORE_H
+#define COWFS_STORE_STORE_H
+
+#include "base/buf.h"
+#include "base/diag.h"
+#include "object/oid.h"
+
+#include <stdint.h>
+#include <time.h>
+
+struct store;
+struct batch;
+
+enum store_open_flags {
+	STORE_CREATE = 1, /* make it when the path is missing or empty */
+};
+
+/* Opens (or creates, mode 0700) a store. LMDB forbids a fork after this: call
+ * it after the last fork. -ENOENT: no store there; -EPROTONOSUPPORT: a format
+ * of a later version; -ENOTEMPTY: the directory holds something else. */
+_must_check_ int store_open(const char *path, unsigned flags, struct diag *diag,
+			    struct store **ret_store);
+void store_close(struct store *s);
+/* The store's directory as an absolute path, and as a descriptor; lent. */
+const char *store_path(const struct store *s);
+int store_fd(const struct store *s);
+
+/* --- objects ----------------------------------------------------------- */
+
+/* Appends the object's bytes, checked against the record's checksum. */
+_must_check_ int store_get(struct store *s, const struct oid *id,
+			   struct buf *out);
+/* Reads into raw exactly oid_length(id) bytes, checked. */
+_must_check_ int store_read(struct store *s, const struct oid *id, void *raw);
+_must_check_ int store_has(struct store *s, const struct oid *id);
+
+/* Starts a group of puts. */
+_must_check_ int batch_begin(struct store *s, struct batch **ret_batch);
+/* Stores bytes and returns their name. On a dedup hit the bytes are compared;
+ * a true collision gets another counter. Not visible before the commit; may
+ * commit what was put so far by itself (harmless: unreachable objects). */
+_must_check_ int batch_put(struct batch *b, enum oid_kind kind,
+			   const void *data, size_t len, struct oid *ret_id);
+/* Like store_get, and sees what the batch has put. */
+_must_check_ int batch_get(struct batch *b, const struct oid *id,
+			   struct buf *out);
+/* Says how many bytes the batch has appended so far. */
+uint64_t batch_bytes_written(const struct batch *b);
+
+/* What is known of a snapshot beside its id. Strings are never NULL. */
+struct snapshot_info {
+	struct oid id;
+	int64_t time_sec;   /* of the (last) import */
+	uint64_t inodes;    /* root included */
+	uint64_t bytes;	    /* apparent size of its files */
+	const char *source; /* absolute path it came from, or "" */
+	const char *host;
+	const char *message;
+};
+
+/* Commits everything, records the snapshot and, when ref is not NULL, lets
+ * that name (NAME:TAG) point to it; all in one transaction. Frees the batch in
+ * every case. info may be NULL: objects only. -EEXIST: another writer made a
+ * colliding object meanwhile; nothing was made visible, try again. */
+_must_check_ int batch_commit(struct batch *b, const struct snapshot_info *info,
+			      const char *ref);
+/* Drops everything not committed. NULL is allowed. */
+void batch_abort(struct batch *b);
+
+/* --- snapshots and refs ------------------------------------------------ */
+
+/* Calls back for every snapshot (unordered) or ref (by name); a callback's
+ * non-zero result ends the walk and is returned. Callbacks may call the store. */
+typedef int (*store_snapshot_fn)(void *ctx, const struct snapshot_info *info);
+typedef int (*store_ref_fn)(void *ctx, const char *ref, const struct oid *id);
+_must_check_ int store_snapshots(struct store *s, store_snapshot_fn fn,
+				 void *ctx);
+_must_check_ int store_refs(struct store *s, store_ref_fn fn, void *ctx);
+/* Finds one snapshot's info: calls back once. -ENOENT. */
+_must_check_ int store_snapshot(struct store *s, const struct oid *id,
+				store_snapshot_fn fn, void *ctx);
+
+/* Resolves NAME, NAME:TAG, an id or a unique prefix (>= 4 hex digits) of an
+ * id. A ref wins over a prefix. -ENOENT; -ENOTUNIQ: the prefix fits several
+ * (diag says which). On -ENOENT diag may carry near matches. */
+_must_check_ int store_resolve(struct store *s, const char *what,
+			       struct diag *diag, struct oid *ret_id);
+/* Sets, reads, deletes NAME:TAG. */
+_must_check_ int store_ref_set(struct store *s, const char *ref,
+			       const struct oid *id);
+_must_check_ int store_ref_get(struct store *s, const char *ref,
+			       struct oid *ret_id);
+_must_check_ int store_ref_delete(struct store *s, const char *ref);
+/* Forgets a snapshot's record (its objects stay until gc). -EBUSY: a ref still
+ * points to it. */
+_must_check_ int store_snapshot_forget(struct store *s, const struct oid *id);
+
+/* Checks NAME or NAME:TAG and writes NAME:TAG with the default tag. -EINVAL. */
+_must_check_ int store_ref_normalize(const char *ref, char *ret_ref, size_t n);
+enum { STORE_REF_MAX = 2 * 64 + 2 }; /* bytes with NUL */
+
+/* Counters for `show`, `stat` and tests. */
+struct store_stat {
+	uint64_t objects;
+	uint64_t snapshots;
+	uint64_t refs;
+	uint64_t segment_bytes;
+	uint64_t index_bytes;
+};
+_must_check_ int store_stat(struct store *s, struct store_stat *ret_stat);
+
+#endif
