@@ -99,8 +99,8 @@ fetch() {
 	#clear APT::Update::Post-Invoke-Success;
 	CONF
 	(
-		cd "$dir"
-		apt-get -qq -c apt.conf -o APT::Update::Error-Mode=any update
+		cd "$dir" &&
+		apt-get -qq -c apt.conf -o APT::Update::Error-Mode=any update &&
 		apt-get -qq -c apt.conf source --download-only --only-source \
 			"fuse3=$REVISION"
 	) >>"$log" 2>&1
@@ -134,14 +134,15 @@ keep_archives() {
 	done
 }
 
+# (set -e does not act inside a function called before ||, hence the &&.)
 unpack() {
 	src=$work/src
-	mkdir "$src"
-	tar -xzf "$archives/$ORIG" -C "$src" --strip-components=1
-	tar -xJf "$archives/$DEBIAN" -C "$src"
+	mkdir "$src" &&
+		tar -xzf "$archives/$ORIG" -C "$src" --strip-components=1 &&
+		tar -xJf "$archives/$DEBIAN" -C "$src" || return 1
 	while read -r p; do
 		case $p in ''|'#'*) continue ;; esac
-		patch -d "$src" -p1 -s -f -i "debian/patches/$p"
+		patch -d "$src" -p1 -s -f -i "debian/patches/$p" || return 1
 	done <"$src/debian/patches/series"
 }
 
@@ -178,6 +179,7 @@ flock 9
 ! is_built || exit 0
 
 : >"$log"
+rm -rf "$top"/libfuse-work.*
 work=$(mktemp -d "$top/libfuse-work.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
