@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * proto.h - the form of a control message; pure, bounded, fuzzed.
+ *
+ * A message is: u32 length of what follows, u8 version (1), u8 verb, u16 zero,
+ * then fields: u16 tag, u16 zero, u32 length, bytes. Unknown tags are skipped,
+ * so the protocol only grows. On one connection: one request, then any number
+ * of CTL_ROW messages, then one CTL_DONE; then the next request.
+ * docs/protocol.md lists verbs and fields.
+ *
+ * Contract
+ *   Ownership   a struct msg owns its bytes; getters lend until it changes
+ *   Threads     caller serialises
+ *   Errors      -EPROTO: malformed; -EMSGSIZE: over CTL_MAX_MESSAGE
+ */
+#ifndef COWFS_CTL_PROTO_H
+#define COWFS_CTL_PROTO_H
+
+#include "base/buf.h"
+
+enum {
+	CTL_VERSION = 1,
+	CTL_MAX_MESSAGE = 64 << 10, /* bytes after the length */
+};
+
+enum ctl_verb {
+	/* requests */
+	CTL_STATUS = 1, /* DONE: PID, TIME (start), COUNT (mounted), TEXT version */
+	CTL_MOUNT = 2,	/* SNAPSHOT NAME? AT? REF? FLAGS; DONE: NAME PATH */
+	CTL_UMOUNT = 3, /* NAME FLAGS; DONE */
+	CTL_LIST = 4,	/* ROW per environment: NAME PATH STATE SNAPSHOT TIME */
+	CTL_SHOW = 5,	/* NAME; DONE: fields of a LIST row, and counters */
+	CTL_DIFF = 6,	/* NAME FLAGS; ROW per changed path; DONE: COUNT */
+	CTL_STOP = 7,	/* DONE, then the server ends; refused while mounted */
+	/* answers */
+	CTL_ROW = 64,
+	CTL_DONE = 65, /* CODE (exit code), LINE... (messages for stderr) */
+};
+
+enum ctl_tag {
+	CTL_TAG_CODE = 1,     /* u64: exit code of the contract */
+	CTL_TAG_LINE = 2,     /* text, repeated: "what: why", then what to do */
+	CTL_TAG_NAME = 3,     /* environment */
+	CTL_TAG_PATH = 4,     /* mount point, or changed path; bytes */
+	CTL_TAG_OLD_PATH = 5, /* bytes */
+	CTL_TAG_SNAPSHOT = 6, /* hex id */
+	CTL_TAG_REF = 7,      /* what the user named */
+	CTL_TAG_AT = 8,	      /* absolute path */
+	CTL_TAG_FLAGS = 9,    /* u64: enum ctl_flag */
+	CTL_TAG_STATE = 10,   /* "mounted", "kept", "dead" */
+	CTL_TAG_TIME = 11,    /* u64 seconds */
+	CTL_TAG_PID = 12,
+	CTL_TAG_COUNT = 13,
+	CTL_TAG_TEXT = 14,
+	CTL_TAG_KIND = 15,     /* u64: enum delta_kind */
+	CTL_TAG_OLD_SIZE = 16, /* u64 */
+	CTL_TAG_NEW_SIZE = 17,
+	CTL_TAG_OLD_MODE = 18,
+	CTL_TAG_NEW_MODE = 19,
+	CTL_TAG_IS_DIR = 20,
+	CTL_TAG_CONTENT = 21, /* u64: content changed */
+	CTL_TAG_SOURCE = 22,  /* the origin's path */
+	CTL_TAG_INODES = 23,  /* u64: of the base */
+	CTL_TAG_CHANGED = 24, /* u64: changed inodes */
+	CTL_TAG_DATA = 25,    /* u64: bytes of the data file */
+	CTL_TAG_JOURNAL = 26, /* u64: bytes of the journal */
+	CTL_TAG_REQUESTS = 27, /* u64: answered since the mount */
+};
+
+enum ctl_flag {
+	CTL_FLAG_DISCARD = 1,  /* umount: throw changes away */
+	CTL_FLAG_KEEP = 2,     /* umount: keep the environment */
+	CTL_FLAG_DRY_RUN = 4,  /* umount: say what would happen */
+	CTL_FLAG_TIMES = 8,    /* diff */
+	CTL_FLAG_READ_ONLY = 16, /* mount */
+};
+
+struct msg {
+	struct buf bytes; /* version, verb, fields: without the length */
+};
+
+void msg_fini(struct msg *m);
+#define _cleanup_msg_ _cleanup_(msg_fini)
+
+void msg_begin(struct msg *m, enum ctl_verb verb);
+void msg_put(struct msg *m, enum ctl_tag tag, const void *data, size_t n);
+void msg_put_str(struct msg *m, enum ctl_tag tag, const char *s);
+void msg_put_u64(struct msg *m, enum ctl_tag tag, uint64_t v);
+
+/* Checks the whole form; the other getters need a checked message. */
+_must_check_ int msg_check(const struct msg *m);
+enum ctl_verb msg_verb(const struct msg *m);
+/* Returns field number i (0 first) of a tag, or NULL. */
+const uint8_t *msg_get(const struct msg *m, enum ctl_tag tag, size_t i,
+		       size_t *ret_len);
+/* Copies it as a string: -ENOENT missing, -EPROTO with a NUL inside or empty,
+ * -EMSGSIZE too long. */
+_must_check_ int msg_get_str(const struct msg *m, enum ctl_tag tag, char *s,
+			     size_t size);
+/* Returns the number, or fallback when missing or malformed. */
+uint64_t msg_get_u64(const struct msg *m, enum ctl_tag tag, uint64_t fallback);
+
+/* Sends and receives one whole message within a time limit. -ETIMEDOUT;
+ * -ECONNRESET: the other side went away. */
+_must_check_ int msg_send(int fd, const struct msg *m, unsigned timeout_ms);
+_must_check_ int msg_recv(int fd, struct msg *m, unsigned timeout_ms);
+
+#endif

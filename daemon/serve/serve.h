@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * serve.h - starting the server of a store, for the command line.
+ *
+ * A store has one server at most, and its keeper: a tiny parent that mounts,
+ * holds the FUSE descriptors and outlives the server. STORE/server.lock is
+ * held by both; STORE/server.log takes their messages.
+ *
+ * Contract
+ *   Ownership   the caller closes the descriptor
+ *   Threads     call before any thread is started and before store_open
+ *   Errors      -ECONNREFUSED and others: diag says what to do
+ */
+#ifndef COWFS_SERVE_SERVE_H
+#define COWFS_SERVE_SERVE_H
+
+#include "base/diag.h"
+
+/* Connects to the server of a store (absolute path), starting it when none
+ * runs: forks the keeper, fully detached (own session, cwd "/", no inherited
+ * descriptor), and waits until it answers or has failed (diag has its words).
+ * The store must exist (store_open with STORE_CREATE makes it). */
+_must_check_ int serve_connect(const char *store, struct diag *diag,
+			       int *ret_fd);
+/* Waits until server and keeper of a store have ended; -ETIMEDOUT. */
+_must_check_ int serve_wait_end(const char *store, unsigned timeout_ms);
+
+#endif
