@@ -30,7 +30,7 @@ struct buf {
 
 /* Frees the memory; the buffer is empty and usable again. */
 void buf_fini(struct buf *b);
-/* Forgets the content, keeps the memory, leaves the error state. */
+/* Forgets the content, keeps the memory, ends the error state. */
 void buf_clear(struct buf *b);
 /* Makes room for n more bytes. */
 _must_check_ int buf_reserve(struct buf *b, size_t n);

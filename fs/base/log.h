@@ -2,7 +2,8 @@
 /*
  * log.h - the server's log: one event per line.
  *
- * A line is "TIME LEVEL text". Before log_open everything goes to stderr.
+ * A line is "TIME LEVEL text". Before log_open lines up to LOG_LEVEL_INFO go to
+ * stderr.
  * Nothing below the daemon's doors logs above LOG_LEVEL_DEBUG.
  *
  * Contract

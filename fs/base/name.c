@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How: plain scans. Why labels are so narrow: they become folder names, parts
+ * of refs and words on command lines, so they need no quoting anywhere and
+ * cannot start with '-' or be "." or "..".
+ */
+#include "base/name.h"
+
+#include <string.h>
+
+bool name_is_component(const void *name, size_t len)
+{
+	const char *s = name;
+
+	if (len < 1 || len > NAME_MAX_BYTES)
+		return false;
+	if (s[0] == '.' && (len == 1 || (len == 2 && s[1] == '.')))
+		return false;
+	return !memchr(s, '/', len) && !memchr(s, '\0', len);
+}
+
+/* By hand: isalnum() depends on the locale. */
+static bool is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c >= '0' && c <= '9') || c == '_';
+}
+
+bool name_is_label(const char *name)
+{
+	size_t n;
+
+	if (!is_word(name[0]))
+		return false;
+	for (n = 1; name[n]; n++) {
+		if (n >= NAME_MAX_LABEL)
+			return false;
+		if (!is_word(name[n]) && name[n] != '.' && name[n] != '-')
+			return false;
+	}
+	return true;
+}
