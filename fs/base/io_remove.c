@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How: a walk by descriptors with a stack of its own. A directory's frame
- * keeps it open while it is one of the OPEN_MAX_FRAMES deepest; a shallower one is
- * closed and opened again as ".." of its child on the way up, and checked to
+ * keeps it open while it is one of the OPEN_MAX_FRAMES deepest; a shallower one
+ * is closed and opened again as ".." of its child on the way up, and checked to
  * be the same directory. So neither the call stack, nor the number of
  * descriptors, nor PATH_MAX bounds the depth, and a directory that somebody
  * moves away meanwhile ends the walk instead of leading it elsewhere.

@@ -9,7 +9,7 @@
  * Contract
  *   Ownership   a struct links borrows the encoded bytes
  *   Threads     any
- *   Errors      -EFSCORRUPTED from links_open
+ *   Errors      -EFSCORRUPTED and -ENOMEM from links_open
  */
 #ifndef COWFS_OBJECT_LINKS_H
 #define COWFS_OBJECT_LINKS_H

@@ -59,7 +59,8 @@ int oid_compare(const struct oid *a, const struct oid *b);
 uint64_t oid_hash(const struct oid *id);
 void oid_to_hex(const struct oid *id, char ret_hex[OID_HEX + 1]);
 _must_check_ int oid_from_hex(const char *hex, struct oid *ret_id);
-/* Checks that stored bytes of an oid are possible: a kind, a length. */
+/* Checks that stored bytes of an oid are possible: a kind, a length of at most
+ * FORMAT_MAX_OBJECT. The null name is none. */
 bool oid_is_valid(const struct oid *id);
 
 /* A 64-bit checksum for frames and table values: XXH3-64 with a seed. */
