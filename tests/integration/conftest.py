@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""Fixtures: a store of its own for each test, and trees to import."""
+import os
+import pathlib
+import stat
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+import mountpoint  # noqa: E402
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: more than two minutes")
+    config.addinivalue_line("markers", "tree: a real project from npm")
+
+
+def skip_unless(have, what):
+    if have:
+        return
+    if mountpoint.required(what):
+        pytest.fail(f"COWFS_TESTS_REQUIRE has {what}, this machine has not")
+    pytest.skip(f"needs {what}")
+
+
+def have_fuse():
+    try:
+        mode = os.stat("/dev/fuse").st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) and os.access("/dev/fuse", os.R_OK | os.W_OK)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    setattr(item, "report_" + report.when, report)
+
+
+@pytest.fixture
+def new_store(request):
+    """Makes stores; all are closed, and must close cleanly, at the end."""
+    stores = []
+
+    def make():
+        stores.append(mountpoint.Store())
+        return stores[-1]
+
+    yield make
+    report = getattr(request.node, "report_call", None)
+    failed = report is not None and report.failed
+    wrong = []
+    for store in stores:
+        wrong += store.close(keep=failed)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.fixture
+def plain(new_store):
+    """A store for tests that never mount."""
+    return new_store()
+
+
+@pytest.fixture
+def cowfs(new_store):
+    """A store for tests that mount."""
+    skip_unless(have_fuse(), "fuse")
+    return new_store()
+
+
+@pytest.fixture
+def as_root():
+    skip_unless(os.geteuid() == 0, "root")
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A small tree with a bit of everything; returns its path."""
+    top = tmp_path / "tree"
+    make_tree(top)
+    return top
+
+
+def make_tree(top):
+    top.mkdir(parents=True)
+    (top / "a.txt").write_text("alpha\n")
+    (top / "b.txt").write_text("beta\n" * 1000)
+    (top / "empty").write_text("")
+    (top / "run.sh").write_text("#!/bin/sh\necho hi\n")
+    (top / "run.sh").chmod(0o755)
+    (top / "link").symlink_to("a.txt")
+    (top / "dangling").symlink_to("no/such/file")
+    for d in ("src", "src/deep/er", "gone", "moved"):
+        (top / d).mkdir(parents=True)
+    for i in range(20):
+        (top / "src" / f"f{i:02}.c").write_text(f"int f{i};\n" * (i + 1))
+    (top / "src/deep/er/leaf").write_bytes(bytes(range(256)) * 40)
+    (top / "gone/one").write_text("1")
+    (top / "moved/x").write_text("x")
+    (top / "moved/y").write_text("y")
+    os.link(top / "a.txt", top / "src/hard")
+    with open(top / "sparse", "wb") as f:
+        f.truncate(3 << 20)
+        f.seek(1 << 20)
+        f.write(b"middle")
+    with open(top / "big", "wb") as f:
+        for i in range(700):
+            f.write(bytes([i % 251]) * 1013)

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT
+"""What several integration tests need."""
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+SUPPORT = HERE.parent / "support"
+sys.path.insert(0, str(SUPPORT))
+from mountpoint import PYTHON, wait_until  # noqa: E402,F401
+
+
+def listing(store, folder, *args):
+    """The listing of a tree, made by a child (the tree may be a mount)."""
+    return store.inside(
+        folder, [PYTHON, SUPPORT / "listing.py", ".", *args],
+        limit=300).lines()
+
+
+def assert_same_tree(store, a, b, content=True):
+    args = ["--content"] if content else []
+    left, right = listing(store, a, *args), listing(store, b, *args)
+    differ = sorted(set(left) ^ set(right))
+    assert left == right, "\n".join(differ[:10])
+
+
+def one_line_error(result):
+    """One line on stderr that starts with cowfs, a second one at most for
+    what to do, nothing on stdout."""
+    lines = result.err.splitlines()
+    return (1 <= len(lines) <= 2 and lines[0].startswith("cowfs ")
+            and not result.out)
