@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: MIT
+"""mount: usable when it returns, private, the same everywhere."""
+import os
+import subprocess
+
+import mountpoint
+import pytest
+from helpers import assert_same_tree, one_line_error
+
+
+def numbers(store, point):
+    """Inode numbers and the order of readdir, of a whole tree."""
+    return store.py(point, """
+        def show(d):
+            for e in os.scandir(d):
+                st = e.stat(follow_symlinks=False)
+                assert e.inode() == st.st_ino < 2**53, e
+                print(e.path, st.st_ino, st.st_nlink, st.st_ctime_ns,
+                      st.st_mtime_ns, st.st_blocks, st.st_size, st.st_mode)
+                if e.is_dir(follow_symlinks=False):
+                    show(e.path)
+        show('.')""").out
+
+
+def test_mount_prints_a_usable_path(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    assert os.path.isabs(point)
+    assert point in mountpoint.mounts_below(cowfs.folder)
+    assert cowfs.sh(point, "cat a.txt").out == "alpha\n"
+
+
+def test_command_substitution_returns(cowfs, tree):
+    """The server keeps no descriptor of the command that started it."""
+    cowfs.load(tree)
+    script = 'd=$(cowfs mount base e); cat <<EOF\n$d\nEOF\n'
+    result = cowfs.finish(cowfs.spawn(["bash", "-c", script]), 20)
+    assert result.out.strip() in mountpoint.mounts_below(cowfs.folder)
+    for pid in mountpoint.processes_of(cowfs.path):
+        assert os.readlink(f"/proc/{pid}/cwd") == "/"
+        assert os.getsid(pid) != os.getsid(0)
+
+
+def test_a_name_is_made_up_from_the_path(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base")
+    rows = cowfs.run("--json", "ps").json()
+    assert [r["name"] for r in rows] == [os.path.basename(point)]
+    assert cowfs.mount("base") != point
+
+
+def test_two_environments_do_not_see_each_other(cowfs, tree):
+    cowfs.load(tree)
+    a, b = cowfs.mount("base", "a"), cowfs.mount("base", "b")
+    cowfs.sh(a, "echo changed > a.txt; rm -r gone; mkdir new; : > new/x; "
+                "mv moved elsewhere; chmod 600 b.txt; printf Z | dd of=big "
+                "bs=1 seek=5000 conv=notrunc status=none")
+    assert_same_tree(cowfs, tree, b)
+    assert cowfs.run("diff", "b").out == ""
+    cowfs.sh(b, "echo other > a.txt")
+    assert cowfs.sh(a, "cat a.txt").out == "changed\n"
+
+
+def test_numbers_and_order_are_the_same_in_every_mount(cowfs, tree):
+    cowfs.load(tree)
+    a, b = cowfs.mount("base", "a"), cowfs.mount("base", "b")
+    assert numbers(cowfs, a) == numbers(cowfs, b)
+    before = numbers(cowfs, a)
+    cowfs.run("umount", "--all")
+    cowfs.run("daemon", "stop")
+    assert numbers(cowfs, cowfs.mount("base", "c")) == before
+
+
+def test_a_snapshot_is_named_by_id_prefix_and_tag(cowfs, tree):
+    sid = cowfs.load(tree, "base:v1")
+    assert cowfs.sh(cowfs.mount(sid, "a"), "cat a.txt").out == "alpha\n"
+    cowfs.mount(sid[:12], "b")
+    cowfs.mount("base:v1", "c")
+    result = cowfs.run("mount", "base", "d", expect=3)  # means base:latest
+    assert one_line_error(result), result
+
+
+def test_mounting_again_prints_the_path(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    assert cowfs.mount("e") == point
+    result = cowfs.run("mount", "base", "e", expect=3)
+    assert one_line_error(result), result
+
+
+def test_at_makes_and_removes_the_folder(cowfs, tree):
+    cowfs.load(tree)
+    at = cowfs.folder / "made/here"
+    at.parent.mkdir()
+    assert cowfs.mount("base", "e", "--at", at) == str(at)
+    assert cowfs.sh(at, "cat a.txt").out == "alpha\n"
+    cowfs.run("umount", "e")
+    assert not at.exists() and at.parent.exists()
+
+
+def test_at_prints_a_relative_path_as_given(cowfs, tree):
+    cowfs.load(tree)
+    out = cowfs.mount("base", "e", "--at", "rel", cwd=cowfs.folder)
+    assert out == "rel"
+    assert cowfs.sh(cowfs.folder / "rel", "cat a.txt").out == "alpha\n"
+
+
+def test_at_an_empty_folder_leaves_it(cowfs, tree):
+    cowfs.load(tree)
+    at = cowfs.folder / "empty"
+    at.mkdir()
+    cowfs.mount("base", "e", "--at", at)
+    cowfs.run("umount", "e")
+    assert at.is_dir() and not list(at.iterdir())
+
+
+@pytest.mark.parametrize("where", ["full", "store/x", "store", "file"])
+def test_at_is_refused(cowfs, tree, where):
+    cowfs.load(tree)
+    (cowfs.folder / "full").mkdir()
+    (cowfs.folder / "full/x").write_text("x")
+    (cowfs.folder / "file").write_text("x")
+    result = cowfs.run("mount", "base", "e", "--at", cowfs.folder / where,
+                       expect=None)
+    assert result.code in (2, 3) and one_line_error(result), result
+    assert cowfs.run("--json", "ps").out == ""
+    assert not (cowfs.path / "x").exists()
+
+
+def test_a_store_inside_a_mount_is_refused(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    result = cowfs.run("--store", point + "/store", "import", tree,
+                       expect=None)
+    assert result.code in (2, 3) and one_line_error(result), result
+
+
+def test_read_only(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e", "--ro")
+    cowfs.py(point, """
+        for call in (lambda: open('new', 'w'), lambda: os.unlink('a.txt'),
+                     lambda: open('a.txt', 'r+')):
+            try:
+                call()
+                sys.exit('not refused')
+            except OSError as e:
+                assert e.errno == errno.EROFS, e""")
+
+
+def test_others_may_use_the_mount_of_root(cowfs, as_root, tree):
+    """By mode bits: a 0700 folder stays closed."""
+    (tree / "gone").chmod(0o700)
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    user = "setpriv --reuid 65534 --regid 65534 --clear-groups "
+    assert cowfs.sh(point, user + "cat a.txt").out == "alpha\n"
+    assert cowfs.sh(point, user + "ls gone", expect=None).code != 0
+    assert cowfs.sh(point, user + "touch x", expect=None).code != 0
+
+
+def test_as_a_user_through_fusermount3(new_store, as_root, tree):
+    """/dev/fuse is opened up for the test and put back."""
+    mode = os.stat("/dev/fuse").st_mode & 0o777
+    store = new_store()
+    store.folder.chmod(0o777)
+    for parent in tree.parents:
+        if str(parent).startswith("/tmp/"):
+            parent.chmod(0o755)
+    if not os.path.exists("/usr/bin/fusermount3"):
+        pytest.skip("no fusermount3")
+    user = ["setpriv", "--reuid", "65534", "--regid", "65534",
+            "--clear-groups", "env", f"HOME={store.folder}", "cowfs"]
+
+    def run(*args):
+        result = store.finish(store.spawn(user + [str(a) for a in args]), 60)
+        assert result.code == 0, result
+        return result.out.rstrip("\n")
+
+    os.chmod("/dev/fuse", 0o666)
+    try:
+        run("import", tree, "-t", "base")
+        point = run("mount", "base", "e")
+        script = "cat a.txt; echo new > made; cat made"
+        shown = store.finish(store.spawn(
+            user[:-1] + ["timeout", "-s", "KILL", "20", "sh", "-c",
+                         f"cd {point} && {script}"]), 30)
+        assert shown.out == "alpha\nnew\n", shown
+        assert run("diff", "e") == "A\tmade"
+        run("umount", "e", "--discard")
+        run("daemon", "stop")
+    finally:
+        os.chmod("/dev/fuse", mode)
+
+
+def test_twenty_mounts_at_once(cowfs, tree):
+    cowfs.load(tree)
+    children = [cowfs.spawn(["cowfs", "mount", "base", f"e{i}"])
+                for i in range(20)]
+    results = [cowfs.finish(c, 60) for c in children]
+    assert all(r.code == 0 for r in results), results
+    assert len({r.out for r in results}) == 20
+    rows = cowfs.run("--json", "ps").json()
+    assert {r["name"] for r in rows} == {f"e{i}" for i in range(20)}
+    for r in results[::7]:
+        assert cowfs.sh(r.out.strip(), "cat a.txt").out == "alpha\n"
+
+
+def test_one_name_at_once_gives_one_environment(cowfs, tree):
+    cowfs.load(tree)
+    cowfs.mount("base", "warm")
+    children = [cowfs.spawn(["cowfs", "mount", "base", "same"])
+                for _ in range(8)]
+    codes = sorted(cowfs.finish(c, 60).code for c in children)
+    assert codes == [0] + [3] * 7
+
+
+def test_a_long_store_path(new_store, tree):
+    """A socket path over 107 bytes."""
+    store = new_store()
+    store.path = store.folder / ("long" * 20) / ("path" * 15) / "store"
+    store.path.parent.mkdir(parents=True)
+    store.env["COWFS_STORE"] = str(store.path)
+    store.load(tree)
+    point = store.mount("base", "e")
+    assert store.sh(point, "cat a.txt").out == "alpha\n"
+
+
+def test_mounts_live_in_the_store_and_go(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    assert point.startswith(str(cowfs.path) + "/mnt/")
+    sock = cowfs.path / "ctl.sock"
+    assert sock.stat().st_mode & 0o777 == 0o600
+    cowfs.run("umount", "e")
+    cowfs.run("daemon", "stop")
+    assert not mountpoint.mounts_below(cowfs.folder)
+    assert not sock.exists()
+    assert subprocess.run(["ls", "-A", cowfs.path / "mnt"],
+                          capture_output=True).stdout == b""

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""umount: work is never thrown away unasked, and nothing remains after."""
+import os
+import re
+import signal
+
+import mountpoint
+from helpers import wait_until
+
+
+def trash_is_empty(store):
+    trash = store.path / "trash"
+    return not trash.exists() or not os.listdir(trash)
+
+
+def envs(store):
+    folder = store.path / "envs"
+    return sorted(os.listdir(folder)) if folder.exists() else []
+
+
+def test_without_changes_it_is_removed_at_once(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    cowfs.sh(point, "find . -type f -exec cat {} + > /dev/null")
+    result = cowfs.run("umount", "e")
+    assert not result.out
+    assert cowfs.run("--json", "ps").out == "" and not envs(cowfs)
+    wait_until(lambda: trash_is_empty(cowfs), 10, "trash is empty")
+    cowfs.run("mount", "e", expect=3)
+
+
+def test_undone_changes_are_no_changes(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    cowfs.sh(point, "echo x > new; rm new; mv a.txt z; mv z a.txt; mkdir d; "
+                    "rmdir d")
+    cowfs.run("umount", "e")
+    assert not envs(cowfs)
+
+
+def test_with_changes_it_is_kept_and_says_so(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    cowfs.sh(point, "echo x > new; echo y > a.txt")
+    result = cowfs.run("umount", "e", expect=4)
+    assert not result.out
+    assert re.search(r"\b2\b", result.err), result
+    for word in ("--discard", "--keep", "diff"):
+        assert word in result.err, result
+    assert len(result.err.splitlines()) <= 2, result
+    assert not mountpoint.mounts_below(cowfs.path / "mnt" / "e")
+    assert len(envs(cowfs)) == 1
+    assert cowfs.sh(cowfs.mount("e"), "cat new a.txt").out == "x\ny\n"
+
+
+def test_discard(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    cowfs.sh(point, "rm -r src; for i in $(seq 300); do echo $i > n$i; done")
+    cowfs.run("umount", "e", "--discard")
+    assert not envs(cowfs)
+    wait_until(lambda: trash_is_empty(cowfs), 10, "trash is empty")
+
+
+def test_discard_of_a_kept_environment(cowfs, tree):
+    cowfs.load(tree)
+    cowfs.sh(cowfs.mount("base", "e"), "echo x > new")
+    cowfs.run("umount", "e", "--keep")
+    rows = cowfs.run("--json", "ps").json()
+    assert [r["name"] for r in rows] == ["e"]
+    assert cowfs.run("diff", "e").out == "A\tnew\n"
+    cowfs.run("umount", "e", "--discard")
+    assert cowfs.run("--json", "ps").out == "" and not envs(cowfs)
+
+
+def test_dry_run_changes_nothing(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    cowfs.sh(point, "echo x > new")
+    cowfs.run("umount", "e", "--discard", "--dry-run", expect=None)
+    assert cowfs.sh(point, "cat new").out == "x\n"
+
+
+def test_all_goes_on_after_a_failure(cowfs, tree):
+    cowfs.load(tree)
+    points = [cowfs.mount("base", n) for n in ("a", "b", "c")]
+    cowfs.sh(points[1], "echo x > new")
+    cowfs.run("umount", "--all", expect=4)
+    rows = cowfs.run("--json", "ps").json()
+    assert [r["name"] for r in rows] == ["b"]
+    for p in points:
+        assert p not in mountpoint.mounts_below(cowfs.folder)
+    cowfs.run("umount", "--all")  # none is mounted
+    cowfs.run("umount", "b", "--discard")
+
+
+def busy_lines(result):
+    return [line for line in result.err.splitlines()
+            if re.match(r"\d+ \S+ /", line)]
+
+
+def hold(store, point, source):
+    """Starts a child that holds something, and waits until it does."""
+    child = store.start_inside(
+        point, [mountpoint.PYTHON, "-uc",
+                source + "\nprint('held', flush=True)\n"
+                "import time; time.sleep(60)"])
+    assert child.stdout.readline() == b"held\n"
+    return child
+
+
+def end(child):
+    os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
+
+
+def assert_busy(store, point, child):
+    result = store.run("umount", "e", "--discard", expect=4)
+    lines = busy_lines(result)
+    assert lines, result
+    assert any(str(point) in line for line in lines), result
+    assert store.sh(point, "cat a.txt").out == "alpha\n"
+    end(child)
+    store.run("umount", "e", "--discard")
+    assert not mountpoint.mounts_below(point)
+
+
+def test_busy_by_an_open_file(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    assert_busy(cowfs, point, hold(
+        cowfs, point, "f = open('held', 'w'); import os; os.chdir('/')"))
+
+
+def test_busy_by_a_working_directory(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    assert_busy(cowfs, point, hold(cowfs, point + "/src", ""))
+
+
+def test_busy_by_a_mapping(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    assert_busy(cowfs, point, hold(
+        cowfs, point, "import mmap, os\nf = open('b.txt')\n"
+        "m = mmap.mmap(f.fileno(), 0, prot=1)\nf.close(); os.chdir('/')"))
+
+
+def test_busy_in_another_mount_name_space(cowfs, as_root, tree):
+    """A copy of the mount that no unmounting of ours reaches."""
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    child = cowfs.spawn(["unshare", "-m", "--propagation", "private", "sh",
+                         "-c", f"cd '{point}/src'; echo held; exec sleep 60"])
+    assert child.stdout.readline() == b"held\n"
+    result = cowfs.run("umount", "e", "--discard", expect=4)
+    assert busy_lines(result), result
+    end(child)
+    cowfs.run("umount", "e", "--discard", expect=None)
+    wait_until(lambda: not envs(cowfs), 10, "the environment is gone")
+
+
+def test_an_unrelated_copy_of_the_mount_does_not_stay(cowfs, as_root, tree):
+    """A program that unshared and does not use the mount: propagation takes
+    its copy away, or it is named."""
+    cowfs.load(tree)
+    cowfs.mount("base", "e")
+    child = cowfs.spawn(["unshare", "-m", "sh", "-c",
+                         "echo held; exec sleep 60"])
+    assert child.stdout.readline() == b"held\n"
+    result = cowfs.run("umount", "e", "--discard", expect=None)
+    assert result.code in (0, 4), result
+    if result.code == 4:
+        assert busy_lines(result), result
+        end(child)
+        cowfs.run("umount", "e", "--discard")
+    else:
+        end(child)
+    assert not envs(cowfs)
+
+
+def test_several_names(cowfs, tree):
+    cowfs.load(tree)
+    for n in ("a", "b", "c"):
+        cowfs.mount("base", n)
+    cowfs.run("umount", "a", "c")
+    assert [r["name"] for r in cowfs.run("--json", "ps").json()] == ["b"]
+    cowfs.run("umount", "b", "nowhere", expect=3)
+    assert not envs(cowfs)
