@@ -32,8 +32,9 @@ enum store_open_flags {
 };
 
 /* Opens (or creates, mode 0700) a store. LMDB forbids a fork after this: call
- * it after the last fork. -ENOENT: no store there; -EPROTONOSUPPORT: a format
- * of a later version; -ENOTEMPTY: the directory holds something else. */
+ * it after the last fork. Opens of one store in one process share it; each has
+ * its close. -ENOENT: no store there; -EPROTONOSUPPORT: a format of a later
+ * version; -ENOTEMPTY: the directory holds something else. */
 _must_check_ int store_open(const char *path, unsigned flags, struct diag *diag,
 			    struct store **ret_store);
 void store_close(struct store *s);
@@ -48,13 +49,16 @@ _must_check_ int store_get(struct store *s, const struct oid *id,
 			   struct buf *out);
 /* Reads into raw exactly oid_length(id) bytes, checked. */
 _must_check_ int store_read(struct store *s, const struct oid *id, void *raw);
+/* Returns 1 or 0. */
 _must_check_ int store_has(struct store *s, const struct oid *id);
 
-/* Starts a group of puts. */
+/* Starts a group of puts. -EROFS: the store is open for reading only. */
 _must_check_ int batch_begin(struct store *s, struct batch **ret_batch);
 /* Stores bytes and returns their name. On a dedup hit the bytes are compared;
  * a true collision gets another counter. Not visible before the commit; may
- * commit what was put so far by itself (harmless: unreachable objects). */
+ * commit what was put so far by itself (harmless: unreachable objects). After
+ * an error every further put and the commit fail with the same; -EEXIST is as
+ * from batch_commit. */
 _must_check_ int batch_put(struct batch *b, enum oid_kind kind,
 			   const void *data, size_t len, struct oid *ret_id);
 /* Like store_get, and sees what the batch has put. */
@@ -76,7 +80,8 @@ struct snapshot_info {
 
 /* Commits everything, records the snapshot and, when ref is not NULL, lets
  * that name (NAME:TAG) point to it; all in one transaction. Frees the batch in
- * every case. info may be NULL: objects only. -EEXIST: another writer made a
+ * every case. info may be NULL: objects only, no ref. -ENOENT: info's object
+ * is not there. -E2BIG: a string of it is too long. -EEXIST: another writer made a
  * colliding object meanwhile; nothing was made visible, try again. */
 _must_check_ int batch_commit(struct batch *b, const struct snapshot_info *info,
 			      const char *ref);
@@ -101,7 +106,7 @@ _must_check_ int store_snapshot(struct store *s, const struct oid *id,
  * (diag says which). On -ENOENT diag may carry near matches. */
 _must_check_ int store_resolve(struct store *s, const char *what,
 			       struct diag *diag, struct oid *ret_id);
-/* Sets, reads, deletes NAME:TAG. */
+/* Sets, reads, deletes NAME:TAG. -ENOENT: no such snapshot or ref. */
 _must_check_ int store_ref_set(struct store *s, const char *ref,
 			       const struct oid *id);
 _must_check_ int store_ref_get(struct store *s, const char *ref,

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a store comes to be. It is built in a directory beside its place and
+ * renamed there, so that a store that can be seen is a whole one; rename also
+ * takes the place of an empty directory and decides a race of two creators.
+ * The file `format` is written last: a directory without it is no store.
+ *
+ * A directory that cannot be renamed over (a mount point, say a volume of a
+ * container, or one below a parent that we may not write) is filled in place
+ * instead, again with `format` last. Each step of that may find its work done
+ * already, so an interrupted or concurrent creation is simply gone on with.
+ *
+ * The format file is text, for people: its first line names the version and
+ * its last one a checksum of the lines before; both for ever.
+ */
+#include "store/store_int.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "object/format.h"
+
+enum { FORMAT_FILE_MAX = 4096 };
+#define FORMAT_CHECKSUM_SEED 0x5443574d524f46 /* any number; never change */
+
+/* --- the format file ---------------------------------------------------- */
+
+static void encode_format(struct buf *out)
+{
+	buf_printf(out, "cowfs store %d\nhash %d\nchunk %d\n", FORMAT_VERSION,
+		   FORMAT_HASH_XXH3, FORMAT_CHUNK_SHIFT);
+	buf_printf(out, "checksum %016" PRIx64 "\n",
+		   oid_checksum(out->data, out->len, FORMAT_CHECKSUM_SEED));
+}
+
+/* Says whether the last line is the checksum of those before it. */
+static bool is_sealed(struct buf *text)
+{
+	static const char key[] = "\nchecksum ";
+	const char *s = buf_str(text);
+	const char *last = NULL;
+	char want[40];
+	size_t n;
+
+	if (!s)
+		return false;
+	for (const char *p = s; (p = strstr(p, key)); p++)
+		last = p;
+	if (!last)
+		return false;
+	n = (size_t)(last + 1 - s);
+	(void)snprintf(want, sizeof want, "checksum %016" PRIx64 "\n",
+		       oid_checksum(s, n, FORMAT_CHECKSUM_SEED));
+	return strlen(s) == text->len && strcmp(last + 1, want) == 0;
+}
+
+int store_check_format_int(int fd, const char *path, struct diag *diag)
+{
+	_cleanup_buf_ struct buf text = {0};
+	_cleanup_buf_ struct buf want = {0};
+	unsigned version = 0;
+	int r = io_read_file(fd, "format", FORMAT_FILE_MAX, &text);
+
+	if (r == -EFBIG)
+		r = -EFSBADCRC;
+	if (r < 0 && r != -EFSBADCRC)
+		return r;
+	if (r < 0 || !is_sealed(&text) ||
+	    sscanf(buf_str(&text), "cowfs store %u\n", &version) != 1)
+		return diag_fail(diag, -EFSBADCRC,
+				 "%s/format is damaged: it does not fit its "
+				 "checksum", path);
+	if (version != FORMAT_VERSION)
+		return diag_fail(diag, -EPROTONOSUPPORT,
+				 "the store %s has format %u, this cowfs knows "
+				 "%d: use a newer cowfs", path, version,
+				 FORMAT_VERSION);
+	encode_format(&want);
+	r = buf_error(&want);
+	if (r < 0)
+		return r;
+	if (want.len != text.len || memcmp(want.data, text.data, want.len) != 0)
+		return diag_fail(diag, -EPROTONOSUPPORT,
+				 "the store %s has a hash or chunk size that "
+				 "this cowfs does not know", path);
+	return 0;
+}
+
+/* --- what is there ------------------------------------------------------ */
+
+/* Names that creation makes before `format`, its temporary file, and what a
+ * fresh file system has. */
+static bool is_ours(const char *name)
+{
+	static const char *const names[] = {".",     "..",   "index", "segments",
+					    "envs",  "trash", "lock",
+					    "lost+found"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return strncmp(name, ".tmp-", 5) == 0; /* of io_write_file */
+}
+
+int store_is_vacant_int(int fd)
+{
+	const int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = own < 0 ? NULL : fdopendir(own);
+	const struct dirent *e;
+	int vacant = 1;
+
+	if (!d) {
+		const int err = errno;
+
+		if (own >= 0)
+			(void)close(own);
+		return -err;
+	}
+	while (vacant && (e = readdir(d)))
+		vacant = is_ours(e->d_name);
+	(void)closedir(d);
+	return vacant;
+}
+
+/* --- building ----------------------------------------------------------- */
+
+static int make_dir(int fd, const char *name)
+{
+	if (mkdirat(fd, name, 0700) < 0 && errno != EEXIST)
+		return -errno;
+	return 0;
+}
+
+static int make_lock(int fd)
+{
+	_cleanup_close_ int lock = openat(
+		fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	return lock < 0 ? -errno : 0;
+}
+
+/* Fills a directory; whatever is there already is kept. */
+static int build(int fd, const char *path)
+{
+	static const char *const dirs[] = {"index", "segments", "envs",
+					   "trash"};
+	_cleanup_buf_ struct buf text = {0};
+	_cleanup_buf_ struct buf dir = {0};
+	struct index *x = NULL;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
+		r = make_dir(fd, dirs[i]);
+	if (r == 0)
+		r = make_lock(fd);
+	if (r < 0)
+		return r;
+	buf_printf(&dir, "%s/index", path);
+	encode_format(&text);
+	r = buf_str(&dir) ? buf_error(&text) : -ENOMEM;
+	if (r == 0)
+		r = index_open(buf_str(&dir), &x);
+	if (r < 0)
+		return r;
+	index_close(x);
+	/* The tables' commit was synced, the names of LMDB's files were not. */
+	{
+		_cleanup_close_ int sub = openat(
+			fd, "index", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		r = sub < 0 ? -errno : io_sync_dir(sub);
+	}
+	/* Syncs the directory too. */
+	return r < 0 ? r : io_write_file(fd, "format", text.data, text.len,
+					 true);
+}
+
+/* Makes the directories above path, as mkdir -p. */
+static int make_parents(char *path)
+{
+	for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
+		int err = 0;
+
+		*p = '\0';
+		if (mkdir(path, 0755) < 0)
+			err = errno;
+		*p = '/';
+		if (err == 0 || err == EEXIST)
+			continue;
+		/* A parent that may not be written may still hold the rest. */
+		if (err != EACCES && err != EROFS && err != EPERM)
+			return -err;
+	}
+	return 0;
+}
+
+static int build_beside(const char *path, const char *temp)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (mkdir(temp, 0700) < 0)
+		return -errno;
+	fd = open(temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	r = fd < 0 ? -errno : build(fd, temp);
+	if (r == 0 && rename(temp, path) < 0)
+		r = -errno;
+	if (r < 0) {
+		/* The error that matters is the first one. */
+		_unused_ const int ignored = io_remove_tree(AT_FDCWD, temp);
+	}
+	return r;
+}
+
+static int build_in_place(const char *path)
+{
+	_cleanup_close_ int fd =
+		open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = store_is_vacant_int(fd);
+	if (r < 0)
+		return r;
+	return r ? build(fd, path) : -ENOTEMPTY;
+}
+
+/* Makes the rename durable: syncs the directory that path is in. */
+static int sync_parent(char *path)
+{
+	_cleanup_close_ int fd = -1;
+	char *slash = strrchr(path, '/');
+
+	if (slash)
+		*slash = '\0';
+	fd = open(!slash ? "." : *path ? path : "/",
+		  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (slash)
+		*slash = '/';
+	return fd < 0 ? -errno : io_sync_dir(fd);
+}
+
+int store_create_int(const char *path, struct diag *diag)
+{
+	_cleanup_free_ char *copy = strdup(path);
+	_cleanup_buf_ struct buf temp = {0};
+	uint64_t random = 0;
+	int r;
+
+	if (!copy)
+		return -ENOMEM;
+	for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/'; n--)
+		copy[n - 1] = '\0';
+	/* Not a secret: a name that no other creator has. */
+	if (getrandom(&random, sizeof random, 0) < 0)
+		return -errno;
+	buf_printf(&temp, "%s.new-%016" PRIx64, copy, random);
+	if (!buf_str(&temp))
+		return -ENOMEM;
+	r = make_parents(copy);
+	if (r == 0)
+		r = build_beside(copy, buf_str(&temp));
+	if (r == 0)
+		return sync_parent(copy);
+	if (r == -EBUSY || r == -EACCES || r == -EPERM || r == -EROFS ||
+	    r == -ENOTEMPTY || r == -EEXIST) {
+		const int r2 = build_in_place(copy);
+
+		/* The place does not exist: then the first error is the one. */
+		r = r2 == -ENOENT ? r : r2;
+	}
+	if (r == -ENOTDIR)
+		return diag_fail(diag, r, "%s is not a directory", path);
+	return r;
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How: LMDB with its default durability. Never MDB_WRITEMAP, MDB_NOSYNC or
+ * MDB_NOMETASYNC: the commit of a write transaction is the store's only commit
+ * point, and without a writable map a stray pointer of ours cannot reach the
+ * file and a test library sees every write.
+ *
+ * LMDB's pages carry no checksums, so each value ends in one over its table,
+ * key and bytes. A bit that flips in a key makes the row unfindable or its
+ * checksum wrong; both are seen.
+ *
+ * Reading is the hot path (one lookup for each object): a transaction object
+ * that was used is reset, kept, and renewed by the next reader, which costs no
+ * lock of LMDB's. MDB_NOTLS ties reader slots to those objects, not to
+ * threads. The pool is small, because a kept one holds a slot of the 512 that
+ * all processes share.
+ *
+ * The map is 64 GiB of address space, not of disk or memory; where the process
+ * may not have that much (ulimit -v), a smaller one is tried.
+ */
+#include "store/index_int.h"
+
+#include <errno.h>
+#include <lmdb.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/mutex.h"
+
+enum {
+	POOL_TXNS = 8,
+	MAX_READERS = 512,
+	CHECKSUM_BYTES = 8,
+};
+
+#define MAP_BYTES_MAX (UINT64_C(64) << 30)
+#define MAP_BYTES_MIN (UINT64_C(64) << 20)
+
+static const char *const table_names[INDEX_TABLES] = {
+	[INDEX_OBJECTS] = "obj",  [INDEX_SNAPSHOTS] = "snap",
+	[INDEX_REFS] = "ref",	  [INDEX_SEGMENTS] = "seg",
+	[INDEX_META] = "meta",
+};
+
+struct index {
+	MDB_env *env;
+	MDB_dbi tables[INDEX_TABLES];
+	bool read_only;
+	struct mutex lock;
+	MDB_txn *pool[POOL_TXNS]; /* protected by lock; reset readers */
+	size_t pooled;		  /* protected by lock */
+};
+
+/* The one place where LMDB's errors become ours. */
+static int index_error(int rc)
+{
+	if (rc == 0)
+		return 0;
+	if (rc > 0)
+		return -rc;
+	switch (rc) {
+	case MDB_NOTFOUND:
+		return -ENOENT;
+	case MDB_KEYEXIST:
+		return -EEXIST;
+	case MDB_MAP_FULL:
+		return -ENOSPC;
+	case MDB_READERS_FULL:
+		return -EBUSY;
+	case MDB_MAP_RESIZED:
+		return -ENOMEM;
+	case MDB_PANIC:
+		return -EIO;
+	case MDB_VERSION_MISMATCH:
+		return -EPROTONOSUPPORT;
+	case MDB_BAD_VALSIZE:
+		return -EINVAL;
+	default:
+		return -EFSCORRUPTED;
+	}
+}
+
+/* --- open and close ----------------------------------------------------- */
+
+static int env_open(const char *dir, unsigned flags, uint64_t map,
+		    MDB_env **ret_env)
+{
+	MDB_env *env = NULL;
+	int rc = mdb_env_create(&env);
+
+	if (rc != 0)
+		return index_error(rc);
+	rc = mdb_env_set_mapsize(env, map);
+	if (rc == 0)
+		rc = mdb_env_set_maxreaders(env, MAX_READERS);
+	if (rc == 0)
+		rc = mdb_env_set_maxdbs(env, 2 * INDEX_TABLES);
+	if (rc == 0)
+		rc = mdb_env_open(env, dir, MDB_NOTLS | flags, 0600);
+	if (rc != 0) {
+		mdb_env_close(env);
+		return index_error(rc);
+	}
+	*ret_env = env;
+	return 0;
+}
+
+static int env_open_fitting(const char *dir, unsigned flags, MDB_env **ret_env)
+{
+	uint64_t map = MAP_BYTES_MAX;
+	int r;
+
+	do {
+		r = env_open(dir, flags, map, ret_env);
+		map /= 4;
+	} while (r == -ENOMEM && map >= MAP_BYTES_MIN);
+	return r;
+}
+
+/* Opens the tables. A table's handle is good for the whole process once the
+ * transaction that opened it has committed. */
+static int open_tables(struct index *x, bool create)
+{
+	MDB_txn *txn = NULL;
+	int rc = mdb_txn_begin(x->env, NULL, create ? 0 : MDB_RDONLY, &txn);
+
+	if (rc != 0)
+		return index_error(rc);
+	for (size_t i = 0; rc == 0 && i < INDEX_TABLES; i++)
+		rc = mdb_dbi_open(txn, table_names[i],
+				  create ? MDB_CREATE : 0, &x->tables[i]);
+	if (rc == 0)
+		return index_error(mdb_txn_commit(txn));
+	mdb_txn_abort(txn);
+	return index_error(rc);
+}
+
+/* Opens the tables for reading, which waits for no writer; makes them only
+ * when they are missing. */
+static int open_or_make_tables(struct index *x)
+{
+	int r = open_tables(x, false);
+
+	if (r != -ENOENT)
+		return r;
+	return x->read_only ? -EFSCORRUPTED : open_tables(x, true);
+}
+
+int index_open(const char *dir, struct index **ret_index)
+{
+	struct index *x = calloc(1, sizeof *x);
+	int dead;
+	int r;
+
+	if (!x)
+		return -ENOMEM;
+	mutex_init(&x->lock);
+	r = env_open_fitting(dir, 0, &x->env);
+	if (r == -EACCES || r == -EROFS || r == -EPERM) {
+		x->read_only = true;
+		r = env_open_fitting(dir, MDB_RDONLY, &x->env);
+	}
+	/* Frees the reader slots of processes that were killed. */
+	if (r == 0)
+		r = index_error(mdb_reader_check(x->env, &dead));
+	if (r == 0)
+		r = open_or_make_tables(x);
+	if (r < 0) {
+		index_close(x);
+		return r;
+	}
+	*ret_index = x;
+	return 0;
+}
+
+void index_close(struct index *x)
+{
+	if (!x)
+		return;
+	for (size_t i = 0; i < x->pooled; i++)
+		mdb_txn_abort(x->pool[i]);
+	if (x->env)
+		mdb_env_close(x->env);
+	mutex_fini(&x->lock);
+	free(x);
+}
+
+bool index_is_read_only(const struct index *x)
+{
+	return x->read_only;
+}
+
+uint64_t index_bytes(struct index *x)
+{
+	MDB_envinfo info;
+	MDB_stat stat;
+
+	if (mdb_env_info(x->env, &info) != 0 || mdb_env_stat(x->env, &stat) != 0)
+		return 0;
+	return ((uint64_t)info.me_last_pgno + 1) * stat.ms_psize;
+}
+
+/* --- transactions ------------------------------------------------------- */
+
+static MDB_txn *pool_take(struct index *x)
+{
+	MDB_txn *txn = NULL;
+
+	mutex_lock(&x->lock);
+	if (x->pooled > 0)
+		txn = x->pool[--x->pooled];
+	mutex_unlock(&x->lock);
+	return txn;
+}
+
+static void pool_give(struct index *x, MDB_txn *txn)
+{
+	mdb_txn_reset(txn);
+	mutex_lock(&x->lock);
+	if (x->pooled < POOL_TXNS)
+		x->pool[x->pooled++] = TAKE_PTR(txn);
+	mutex_unlock(&x->lock);
+	if (txn)
+		mdb_txn_abort(txn);
+}
+
+static int begin_read(struct index *x, MDB_txn **ret_txn)
+{
+	MDB_txn *txn = pool_take(x);
+	int dead;
+	int rc;
+
+	if (txn && mdb_txn_renew(txn) == 0) {
+		*ret_txn = txn;
+		return 0;
+	}
+	if (txn)
+		mdb_txn_abort(txn);
+	rc = mdb_txn_begin(x->env, NULL, MDB_RDONLY, ret_txn);
+	/* Killed processes may have left no slot free. */
+	if (rc == MDB_READERS_FULL && mdb_reader_check(x->env, &dead) == 0)
+		rc = mdb_txn_begin(x->env, NULL, MDB_RDONLY, ret_txn);
+	return index_error(rc);
+}
+
+int index_txn_begin(struct index *x, bool write, struct index_txn *ret_txn)
+{
+	MDB_txn *txn = NULL;
+	int r;
+
+	if (write && x->read_only)
+		return -EROFS;
+	if (write)
+		r = index_error(mdb_txn_begin(x->env, NULL, 0, &txn));
+	else
+		r = begin_read(x, &txn);
+	if (r < 0)
+		return r;
+	*ret_txn = (struct index_txn){x, txn, write};
+	return 0;
+}
+
+int index_txn_commit(struct index_txn *t)
+{
+	MDB_txn *txn = t->txn;
+
+	t->txn = NULL;
+	return index_error(mdb_txn_commit(txn));
+}
+
+void index_txn_end(struct index_txn *t)
+{
+	if (!t->txn)
+		return;
+	if (t->write)
+		mdb_txn_abort(t->txn);
+	else
+		pool_give(t->index, t->txn);
+	t->txn = NULL;
+}
+
+/* --- rows --------------------------------------------------------------- */
+
+static uint64_t row_checksum(enum index_table table, const MDB_val *key,
+			     const void *value, size_t len)
+{
+	uint64_t seed = oid_checksum(key->mv_data, key->mv_size, table);
+
+	return oid_checksum(value, len, seed);
+}
+
+/* Checks a value and returns the length of what stands before the checksum. */
+static int row_check(enum index_table table, const MDB_val *key,
+		     const MDB_val *val)
+{
+	const uint8_t *data = val->mv_data;
+	size_t len;
+
+	if (val->mv_size < CHECKSUM_BYTES ||
+	    val->mv_size > INDEX_MAX_VALUE + CHECKSUM_BYTES)
+		return -EFSCORRUPTED;
+	len = val->mv_size - CHECKSUM_BYTES;
+	if (bytes_load_u64(data + len) != row_checksum(table, key, data, len))
+		return -EFSBADCRC;
+	return (int)len;
+}
+
+static MDB_val val_of(struct index_key k)
+{
+	/* LMDB does not write through it. */
+	return (MDB_val){.mv_size = k.len, .mv_data = (void *)(uintptr_t)k.data};
+}
+
+int index_get(struct index_txn *t, enum index_table table, struct index_key key,
+	      void *ret, size_t cap)
+{
+	MDB_val k = val_of(key);
+	MDB_val v;
+	int rc = mdb_get(t->txn, t->index->tables[table], &k, &v);
+	int len;
+
+	if (rc != 0)
+		return index_error(rc);
+	len = row_check(table, &k, &v);
+	if (len < 0)
+		return len;
+	if ((size_t)len > cap)
+		return -EFSCORRUPTED;
+	memcpy(ret, v.mv_data, (size_t)len);
+	return len;
+}
+
+int index_put(struct index_txn *t, enum index_table table, struct index_key key,
+	      struct index_key value, bool add)
+{
+	MDB_val k = val_of(key);
+	MDB_val v = {.mv_size = value.len + CHECKSUM_BYTES};
+	uint8_t *out;
+	int rc;
+
+	if (value.len > INDEX_MAX_VALUE)
+		return -E2BIG;
+	rc = mdb_put(t->txn, t->index->tables[table], &k, &v,
+		     MDB_RESERVE | (add ? MDB_NOOVERWRITE : 0));
+	if (rc != 0)
+		return index_error(rc);
+	out = v.mv_data;
+	memcpy(out, value.data, value.len);
+	bytes_store_u64(out + value.len,
+			row_checksum(table, &k, value.data, value.len));
+	return 0;
+}
+
+int index_delete(struct index_txn *t, enum index_table table,
+		 struct index_key key)
+{
+	MDB_val k = val_of(key);
+
+	return index_error(
+		mdb_del(t->txn, t->index->tables[table], &k, NULL));
+}
+
+static bool has_prefix(const MDB_val *key, struct index_key prefix)
+{
+	return key->mv_size >= prefix.len &&
+	       (prefix.len == 0 ||
+		memcmp(key->mv_data, prefix.data, prefix.len) == 0);
+}
+
+static int list_rows(MDB_cursor *c, enum index_table table,
+		     struct index_key prefix, struct buf *out)
+{
+	MDB_val k = val_of(prefix);
+	MDB_val v;
+	int rc = mdb_cursor_get(c, &k, &v, prefix.len ? MDB_SET_RANGE
+						      : MDB_FIRST);
+
+	for (; rc == 0; rc = mdb_cursor_get(c, &k, &v, MDB_NEXT)) {
+		int len;
+
+		if (!has_prefix(&k, prefix))
+			break;
+		len = row_check(table, &k, &v);
+		if (len < 0)
+			return len;
+		buf_put_block(out, k.mv_data, k.mv_size);
+		buf_put_block(out, v.mv_data, (size_t)len);
+	}
+	if (rc != 0 && rc != MDB_NOTFOUND)
+		return index_error(rc);
+	return buf_error(out);
+}
+
+int index_list(struct index_txn *t, enum index_table table,
+	       struct index_key prefix, struct buf *out)
+{
+	MDB_cursor *c;
+	int r = index_error(
+		mdb_cursor_open(t->txn, t->index->tables[table], &c));
+
+	if (r < 0)
+		return r;
+	r = list_rows(c, table, prefix, out);
+	mdb_cursor_close(c);
+	return r;
+}
+
+int index_count(struct index_txn *t, enum index_table table,
+		uint64_t *ret_count)
+{
+	MDB_stat stat;
+	int rc = mdb_stat(t->txn, t->index->tables[table], &stat);
+
+	if (rc != 0)
+		return index_error(rc);
+	*ret_count = stat.ms_entries;
+	return 0;
+}

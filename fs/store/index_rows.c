@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the rows of each table look like (docs/format.md, "Store", has the byte
+ * tables). Rows of a fixed size are built in a small array, the snapshot's in
+ * a struct buf. Segment numbers are big-endian keys, so that the table is in
+ * numeric order. A value that passed its checksum is still decoded with bounds:
+ * it may come from a program with a fault.
+ */
+#include "store/index_int.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "object/format.h"
+
+enum {
+	OBJECT_ROW = 20,
+	SEGMENT_ROW = 8,
+};
+
+static struct index_key oid_key(const struct oid *id)
+{
+	return index_key_of(id->b, OID_BYTES);
+}
+
+static struct index_key ref_key(const char *ref)
+{
+	return index_key_of(ref, strlen(ref));
+}
+
+/* Gets a row of exactly n bytes. */
+static int get_exact(struct index_txn *t, enum index_table table,
+		     struct index_key key, uint8_t *ret, int n)
+{
+	int len = index_get(t, table, key, ret, (size_t)n);
+
+	if (len < 0)
+		return len;
+	return len == n ? 0 : -EFSCORRUPTED;
+}
+
+/* --- objects ------------------------------------------------------------ */
+
+int index_get_object(struct index_txn *t, const struct oid *id,
+		     struct segment_place *ret_place)
+{
+	uint8_t row[OBJECT_ROW];
+	int r = get_exact(t, INDEX_OBJECTS, oid_key(id), row, sizeof row);
+
+	if (r < 0)
+		return r;
+	*ret_place = (struct segment_place){
+		.segment = bytes_load_u32(row),
+		.stored_len = bytes_load_u32(row + 4),
+		.offset = bytes_load_u64(row + 8),
+		.encoding = row[16],
+	};
+	if (ret_place->offset > INT64_MAX / 2 ||
+	    ret_place->stored_len > FORMAT_MAX_OBJECT)
+		return -EFSCORRUPTED;
+	return 0;
+}
+
+int index_put_object(struct index_txn *t, const struct oid *id,
+		     const struct segment_place *place, bool add)
+{
+	uint8_t row[OBJECT_ROW] = {0};
+
+	bytes_store_u32(row, place->segment);
+	bytes_store_u32(row + 4, place->stored_len);
+	bytes_store_u64(row + 8, place->offset);
+	row[16] = place->encoding;
+	return index_put(t, INDEX_OBJECTS, oid_key(id),
+			 index_key_of(row, sizeof row), add);
+}
+
+int index_lookup(struct index *x, const struct oid *id,
+		 struct segment_place *ret_place)
+{
+	_cleanup_index_txn_ struct index_txn t = {0};
+	int r = index_txn_begin(x, false, &t);
+
+	return r < 0 ? r : index_get_object(&t, id, ret_place);
+}
+
+/* --- segments ----------------------------------------------------------- */
+
+static void segment_key(uint32_t number, uint8_t ret[4])
+{
+	bytes_store_u32(ret, __builtin_bswap32(number));
+}
+
+int index_get_segment(struct index_txn *t, uint32_t number, uint64_t *ret_end)
+{
+	uint8_t row[SEGMENT_ROW];
+	uint8_t key[4];
+	int r;
+
+	segment_key(number, key);
+	r = get_exact(t, INDEX_SEGMENTS, index_key_of(key, sizeof key), row,
+		      sizeof row);
+	if (r < 0)
+		return r;
+	*ret_end = bytes_load_u64(row);
+	return 0;
+}
+
+int index_put_segment(struct index_txn *t, uint32_t number, uint64_t end)
+{
+	uint8_t row[SEGMENT_ROW];
+	uint8_t key[4];
+
+	segment_key(number, key);
+	bytes_store_u64(row, end);
+	return index_put(t, INDEX_SEGMENTS, index_key_of(key, sizeof key),
+			 index_key_of(row, sizeof row), false);
+}
+
+int index_list_segments(struct index_txn *t, struct buf *out)
+{
+	_cleanup_buf_ struct buf rows = {0};
+	struct bytes in;
+	int r = index_list(t, INDEX_SEGMENTS, index_key_of(NULL, 0), &rows);
+
+	if (r < 0)
+		return r;
+	in = bytes_of(rows.data, rows.len);
+	while (in.left > 0) {
+		struct index_segment s;
+		size_t key_len;
+		size_t len;
+		const uint8_t *key = bytes_block(&in, 4, &key_len);
+		const uint8_t *row = bytes_block(&in, SEGMENT_ROW, &len);
+
+		if (in.bad || key_len != 4 || len != SEGMENT_ROW)
+			return -EFSCORRUPTED;
+		s.number = __builtin_bswap32(bytes_load_u32(key));
+		s.end = bytes_load_u64(row);
+		buf_put(out, &s, sizeof s);
+	}
+	return buf_error(out);
+}
+
+/* --- snapshots ---------------------------------------------------------- */
+
+static int put_string(struct buf *out, const char *s, size_t max)
+{
+	size_t n = s ? strlen(s) : 0;
+
+	if (n > max)
+		return -E2BIG;
+	buf_put_block(out, s, n);
+	return 0;
+}
+
+int index_encode_snapshot(const struct snapshot_info *info, struct buf *out)
+{
+	int r;
+
+	buf_put_u64(out, (uint64_t)info->time_sec);
+	buf_put_u64(out, info->inodes);
+	buf_put_u64(out, info->bytes);
+	r = put_string(out, info->source, INDEX_MAX_SOURCE);
+	if (r == 0)
+		r = put_string(out, info->host, INDEX_MAX_HOST);
+	if (r == 0)
+		r = put_string(out, info->message, INDEX_MAX_MESSAGE);
+	return r < 0 ? r : buf_error(out);
+}
+
+/* Copies a block as a string; returns its place in strings. */
+static size_t take_string(struct bytes *in, size_t max, struct buf *strings)
+{
+	const size_t at = strings->len;
+	size_t n;
+	const uint8_t *s = bytes_block(in, max, &n);
+
+	if (n > 0 && memchr(s, '\0', n))
+		in->bad = true;
+	buf_put(strings, s, n);
+	buf_put_u8(strings, 0);
+	return at;
+}
+
+int index_decode_snapshot(const struct oid *id, const void *data, size_t len,
+			  struct buf *strings, struct snapshot_info *ret_info)
+{
+	struct bytes in = bytes_of(data, len);
+	struct snapshot_info info = {.id = *id};
+	size_t source;
+	size_t host;
+	size_t message;
+	int r;
+
+	buf_clear(strings);
+	info.time_sec = (int64_t)bytes_u64(&in);
+	info.inodes = bytes_u64(&in);
+	info.bytes = bytes_u64(&in);
+	source = take_string(&in, INDEX_MAX_SOURCE, strings);
+	host = take_string(&in, INDEX_MAX_HOST, strings);
+	message = take_string(&in, INDEX_MAX_MESSAGE, strings);
+	r = buf_error(strings);
+	if (r < 0)
+		return r;
+	/* Bytes behind these are of a later revision: left alone. */
+	if (in.bad)
+		return -EFSCORRUPTED;
+	info.source = (const char *)strings->data + source;
+	info.host = (const char *)strings->data + host;
+	info.message = (const char *)strings->data + message;
+	*ret_info = info;
+	return 0;
+}
+
+int index_has_snapshot(struct index_txn *t, const struct oid *id)
+{
+	_cleanup_buf_ struct buf row = {0};
+	int r = buf_reserve(&row, INDEX_MAX_VALUE);
+
+	if (r == 0)
+		r = index_get(t, INDEX_SNAPSHOTS, oid_key(id), row.data,
+			      row.cap);
+	if (r == -ENOENT)
+		return 0;
+	return r < 0 ? r : 1;
+}
+
+/* --- refs --------------------------------------------------------------- */
+
+int index_get_ref(struct index_txn *t, const char *ref, struct oid *ret_id)
+{
+	struct oid id;
+	int r = get_exact(t, INDEX_REFS, ref_key(ref), id.b, OID_BYTES);
+
+	if (r == 0)
+		*ret_id = id;
+	return r;
+}
+
+int index_put_ref(struct index_txn *t, const char *ref, const struct oid *id)
+{
+	return index_put(t, INDEX_REFS, ref_key(ref), oid_key(id), false);
+}
+
+int index_delete_ref(struct index_txn *t, const char *ref)
+{
+	return index_delete(t, INDEX_REFS, ref_key(ref));
+}

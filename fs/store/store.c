@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Opening and closing, reading objects, the snapshots' records.
+ *
+ * LMDB may be open once in a process only (a second close would drop the
+ * locks of the first), so a registry lets all opens of one directory in one
+ * process share a struct store. An entry that a fork has inherited is never
+ * used: its process id differs.
+ *
+ * Walks copy their rows first and call back after the transaction has ended:
+ * a callback may take as long as it likes and call the store.
+ */
+#include "store/store_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/mutex.h"
+#include "object/format.h"
+
+static struct mutex registry_lock = MUTEX_INIT;
+static struct store *registry; /* protected by registry_lock */
+
+/* --- open and close ----------------------------------------------------- */
+
+static REQUIRES(&registry_lock) struct store *find_locked(dev_t dev, ino_t ino)
+{
+	for (struct store *s = registry; s; s = s->next)
+		if (s->dev == dev && s->ino == ino && s->pid == getpid())
+			return s;
+	return NULL;
+}
+
+static REQUIRES(&registry_lock) void drop_locked(struct store *s)
+{
+	for (struct store **p = &registry; *p; p = &(*p)->next) {
+		if (*p == s) {
+			*p = s->next;
+			break;
+		}
+	}
+}
+
+static void free_store(struct store *s)
+{
+	if (!s)
+		return;
+	segments_close(s->segments);
+	index_close(s->index);
+	if (s->fd >= 0)
+		(void)close(s->fd);
+	free(s->path);
+	free(s);
+}
+
+static void free_storep(struct store **s)
+{
+	free_store(*s);
+}
+
+/* Opens the parts below the checked directory. */
+static int open_parts(struct store *s, const char *path, struct diag *diag)
+{
+	_cleanup_buf_ struct buf dir = {0};
+	int r;
+
+	s->path = realpath(path, NULL);
+	if (!s->path)
+		return -errno;
+	r = store_check_format_int(s->fd, s->path, diag);
+	if (r < 0)
+		return r;
+	buf_printf(&dir, "%s/index", s->path);
+	if (!buf_str(&dir))
+		return -ENOMEM;
+	r = index_open(buf_str(&dir), &s->index);
+	if (r == -ENOENT || r == -EFSCORRUPTED || r == -EPROTONOSUPPORT)
+		return diag_fail(diag, -EFSCORRUPTED,
+				 "%s is damaged or missing", buf_str(&dir));
+	if (r < 0)
+		return r;
+	r = segments_open(s->fd, &s->segments);
+	return r == -ENOENT ? diag_fail(diag, -EFSCORRUPTED,
+					"%s/segments is missing", s->path)
+			    : r;
+}
+
+/* Says why there is no store at a directory without `format`. */
+static int explain_missing(int fd, const char *path, struct diag *diag)
+{
+	const int r = store_is_vacant_int(fd);
+
+	if (r < 0)
+		return r;
+	if (r)
+		return diag_fail(diag, -ENOENT, "there is no store at %s",
+				 path);
+	return diag_fail(diag, -ENOTEMPTY,
+			 "%s is not a store and not empty: name another "
+			 "directory, or empty this one", path);
+}
+
+static REQUIRES(&registry_lock) int open_locked(const char *path,
+						struct diag *diag,
+						struct store **ret_store)
+{
+	_cleanup_(free_storep) struct store *s = calloc(1, sizeof *s);
+	struct store *known;
+	struct stat st;
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	s->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->fd < 0 || fstat(s->fd, &st) < 0)
+		return -errno;
+	known = find_locked(st.st_dev, st.st_ino);
+	if (known) {
+		known->users++;
+		*ret_store = known;
+		return 0;
+	}
+	r = faccessat(s->fd, "format", F_OK, 0) < 0 ? -errno : 0;
+	if (r == -ENOENT)
+		return explain_missing(s->fd, path, diag);
+	if (r == 0)
+		r = open_parts(s, path, diag);
+	if (r < 0)
+		return r;
+	s->dev = st.st_dev;
+	s->ino = st.st_ino;
+	s->pid = getpid();
+	s->users = 1;
+	s->next = registry;
+	registry = s;
+	*ret_store = TAKE_PTR(s);
+	return 0;
+}
+
+/* Opens the store at path or makes it and opens it then. */
+static REQUIRES(&registry_lock) int open_or_make_locked(const char *path,
+							unsigned flags,
+							struct diag *diag,
+							struct store **ret)
+{
+	_cleanup_diag_ struct diag first = {0};
+	int r = open_locked(path, flags & STORE_CREATE ? &first : diag, ret);
+
+	if (!(flags & STORE_CREATE))
+		return r;
+	if (r == -ENOENT) {
+		r = store_create_int(path, diag);
+		/* Not empty any more: another creator was faster. */
+		if (r < 0 && r != -ENOTEMPTY)
+			return r;
+		return open_locked(path, diag, ret);
+	}
+	for (size_t i = 0; diag_line(&first, i); i++)
+		diag_add(diag, "%s", diag_line(&first, i));
+	return r;
+}
+
+int store_open(const char *path, unsigned flags, struct diag *diag,
+	       struct store **ret_store)
+{
+	const size_t before = diag ? diag->count : 0;
+	struct stat st;
+	int r;
+
+	mutex_lock(&registry_lock);
+	r = open_or_make_locked(path, flags, diag, ret_store);
+	mutex_unlock(&registry_lock);
+	if (r == 0 || !diag || diag->count > before)
+		return r;
+	if (r == -ENOENT)
+		diag_add(diag, "there is no store at %s", path);
+	else if (r == -EACCES && stat(path, &st) == 0)
+		diag_add(diag,
+			 "no permission for the store %s, which is of user %u",
+			 path, st.st_uid);
+	else
+		diag_add(diag, "cannot open the store %s: %s", path,
+			 err_text(r));
+	return r;
+}
+
+void store_close(struct store *s)
+{
+	bool last;
+
+	if (!s)
+		return;
+	mutex_lock(&registry_lock);
+	last = --s->users == 0;
+	/* Inside the lock: an open of the same store must find it closed. */
+	if (last) {
+		drop_locked(s);
+		free_store(s);
+	}
+	mutex_unlock(&registry_lock);
+}
+
+const char *store_path(const struct store *s)
+{
+	return s->path;
+}
+
+int store_fd(const struct store *s)
+{
+	return s->fd;
+}
+
+/* --- objects ------------------------------------------------------------ */
+
+int store_read(struct store *s, const struct oid *id, void *raw)
+{
+	struct segment_place place;
+	int r = index_lookup(s->index, id, &place);
+
+	return r < 0 ? r : segment_read(s->segments, &place, id, raw);
+}
+
+int store_get(struct store *s, const struct oid *id, struct buf *out)
+{
+	struct segment_place place;
+	int r = index_lookup(s->index, id, &place);
+
+	if (r < 0)
+		return r;
+	if (oid_length(id) > FORMAT_MAX_OBJECT)
+		return -EFSCORRUPTED;
+	/* At least one byte, so that there is a place to point to. */
+	r = buf_reserve(out, oid_length(id) + 1);
+	if (r == 0)
+		r = segment_read(s->segments, &place, id, out->data + out->len);
+	if (r == 0)
+		out->len += oid_length(id);
+	return r;
+}
+
+int store_has(struct store *s, const struct oid *id)
+{
+	struct segment_place place;
+	int r = index_lookup(s->index, id, &place);
+
+	return r == 0 ? 1 : r == -ENOENT ? 0 : r;
+}
+
+/* --- snapshots ---------------------------------------------------------- */
+
+/* Copies the rows of a table whose keys begin with prefix. */
+static int copy_rows(struct store *s, struct index_key prefix, struct buf *rows)
+{
+	_cleanup_index_txn_ struct index_txn t = {0};
+	int r = index_txn_begin(s->index, false, &t);
+
+	return r < 0 ? r : index_list(&t, INDEX_SNAPSHOTS, prefix, rows);
+}
+
+static int walk_snapshots(struct store *s, struct index_key prefix,
+			  store_snapshot_fn fn, void *ctx)
+{
+	_cleanup_buf_ struct buf strings = {0};
+	_cleanup_buf_ struct buf rows = {0};
+	struct snapshot_info info;
+	struct bytes in;
+	struct oid id;
+	int r = copy_rows(s, prefix, &rows);
+
+	in = bytes_of(rows.data, rows.len);
+	while (r == 0 && in.left > 0) {
+		size_t key_len;
+		size_t len;
+		const uint8_t *key = bytes_block(&in, OID_BYTES, &key_len);
+		const uint8_t *row = bytes_block(&in, INDEX_MAX_VALUE, &len);
+
+		if (in.bad || key_len != OID_BYTES)
+			return -EFSCORRUPTED;
+		memcpy(id.b, key, OID_BYTES);
+		r = index_decode_snapshot(&id, row, len, &strings, &info);
+		if (r == 0)
+			r = fn(ctx, &info);
+	}
+	return r;
+}
+
+int store_snapshots(struct store *s, store_snapshot_fn fn, void *ctx)
+{
+	return walk_snapshots(s, index_key_of(NULL, 0), fn, ctx);
+}
+
+struct one {
+	store_snapshot_fn fn;
+	void *ctx;
+	bool found;
+};
+
+static int call_one(void *ctx, const struct snapshot_info *info)
+{
+	struct one *o = ctx;
+
+	o->found = true;
+	return o->fn(o->ctx, info);
+}
+
+int store_snapshot(struct store *s, const struct oid *id, store_snapshot_fn fn,
+		   void *ctx)
+{
+	struct one o = {fn, ctx, false};
+	int r = walk_snapshots(s, index_key_of(id->b, OID_BYTES), call_one, &o);
+
+	return r == 0 && !o.found ? -ENOENT : r;
+}
+
+/* --- counters ----------------------------------------------------------- */
+
+int store_stat(struct store *s, struct store_stat *ret_stat)
+{
+	_cleanup_index_txn_ struct index_txn t = {0};
+	_cleanup_buf_ struct buf list = {0};
+	struct store_stat stat = {.index_bytes = index_bytes(s->index)};
+	struct index_segment seg;
+	int r = index_txn_begin(s->index, false, &t);
+
+	if (r == 0)
+		r = index_count(&t, INDEX_OBJECTS, &stat.objects);
+	if (r == 0)
+		r = index_count(&t, INDEX_SNAPSHOTS, &stat.snapshots);
+	if (r == 0)
+		r = index_count(&t, INDEX_REFS, &stat.refs);
+	if (r == 0)
+		r = index_list_segments(&t, &list);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < list.len; i += sizeof seg) {
+		memcpy(&seg, list.data + i, sizeof seg);
+		stat.segment_bytes += seg.end;
+	}
+	*ret_stat = stat;
+	return 0;
+}
