@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * session_int.h - the state of one connection, shared by the door's files.
+ *
+ * Everything but `ended` belongs to the session's thread; the counters may be
+ * read by others (relaxed).
+ *
+ * Contract
+ *   Ownership   session_free
+ *   Threads     the session's, unless noted at the field
+ */
+#ifndef COWFS_FUSE_SESSION_INT_H
+#define COWFS_FUSE_SESSION_INT_H
+
+#include "base/mutex.h"
+#include "fuse/session.h"
+
+#include <fuse_lowlevel.h>
+#include <linux/fuse.h>
+
+enum {
+	/* The largest READ and WRITE; the kernel's own limit is 256 pages. */
+	SESSION_MAX_IO = 1 << 20,
+	/* Room for the headers before a WRITE's data: a page. */
+	SESSION_HEAD_ROOM = 4096,
+};
+
+/* Flags of the raw request that libfuse does not hand on. */
+struct raw_flags {
+	bool kill_suidgid; /* WRITE: clear setuid, setgid, capabilities */
+	bool kill_sgid;	   /* SETXATTR of an ACL: clear setgid */
+};
+
+struct session {
+	struct env *env;	 /* lent */
+	struct fuse_session *se; /* owns the descriptor */
+	bool debug;
+	session_end_fn on_end;
+	void *ctx;
+
+	/* The request being served. */
+	const struct fuse_in_header *head;
+	struct raw_flags raw;
+	unsigned owed; /* replies that started operations still owe */
+	uint64_t last_bad_ino;
+	int last_bad_err;
+
+	char *in_map; /* one mapping: the receive buffer, then out */
+	char *out;    /* answers are built here, SESSION_MAX_IO */
+	struct session_counters count;
+
+	pthread_t thread;
+	struct mutex lock;
+	pthread_cond_t end_cond;
+	bool ended; /* protected by lock */
+};
+
+/* Adds one to a counter that other threads may read. */
+static inline void session_tick(uint64_t *counter)
+{
+	__atomic_store_n(counter, *counter + 1, __ATOMIC_RELAXED);
+}
+
+#endif
