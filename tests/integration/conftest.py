@@ -2,8 +2,10 @@
 """Fixtures: a store of its own for each test, and trees to import."""
 import os
 import pathlib
+import shutil
 import stat
 import sys
+import tempfile
 
 import pytest
 
@@ -23,6 +25,18 @@ def skip_unless(have, what):
     if mountpoint.required(what):
         pytest.fail(f"COWFS_TESTS_REQUIRE has {what}, this machine has not")
     pytest.skip(f"needs {what}")
+
+
+def user_command(store, uid=65534):
+    """argv that runs cowfs as another user. The program is copied: the
+    build may stand where only its owner gets to."""
+    copy = store.folder / "bin/cowfs"
+    if not copy.exists():
+        copy.parent.mkdir()
+        shutil.copy(mountpoint.binary(), copy)
+        store.folder.chmod(0o777)
+    return ["setpriv", "--reuid", str(uid), "--regid", str(uid),
+            "--clear-groups", "env", f"HOME={store.folder}", str(copy)]
 
 
 def have_fuse():
@@ -73,6 +87,15 @@ def cowfs(new_store):
 @pytest.fixture
 def as_root():
     skip_unless(os.geteuid() == 0, "root")
+
+
+@pytest.fixture
+def tmp_path():
+    """In place of pytest's: open to other users, and always removed."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="cowfs-t-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import subprocess
 import threading
 
 import pytest
+from conftest import user_command
 from helpers import assert_same_tree, one_line_error
 
 
@@ -126,19 +127,14 @@ def test_unreadable_files_fail_and_are_named(plain, as_root, tree):
     for i in range(12):
         (tree / f"secret{i:02}").write_text("s")
         (tree / f"secret{i:02}").chmod(0)
-    tree.chmod(0o755)
-    for parent in tree.parents:
-        if parent.stat().st_uid == 0 and str(parent).startswith("/tmp/"):
-            parent.chmod(0o755)
-    plain.folder.chmod(0o777)
-    user = ["setpriv", "--reuid", "65534", "--regid", "65534",
-            "--clear-groups", "cowfs", "import", str(tree), "-t", "base"]
-    result = plain.finish(plain.spawn(user), 60)
+    user = user_command(plain)
+    load = user + ["import", str(tree), "-t", "base"]
+    result = plain.finish(plain.spawn(load), 60)
     assert result.code == 3 and not result.out, result
     assert 10 <= len(re.findall(r"secret\d\d", result.err)) <= 11, result
-    listed = plain.finish(plain.spawn(user[:5] + ["cowfs", "snapshots"]), 60)
+    listed = plain.finish(plain.spawn(user + ["snapshots"]), 60)
     assert "base" not in listed.out
-    result = plain.finish(plain.spawn(user + ["--skip-unreadable"]), 60)
+    result = plain.finish(plain.spawn(load + ["--skip-unreadable"]), 60)
     assert result.code == 0, result
 
 

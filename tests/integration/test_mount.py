@@ -5,6 +5,7 @@ import subprocess
 
 import mountpoint
 import pytest
+from conftest import user_command
 from helpers import assert_same_tree, one_line_error
 
 
@@ -163,14 +164,7 @@ def test_as_a_user_through_fusermount3(new_store, as_root, tree):
     """/dev/fuse is opened up for the test and put back."""
     mode = os.stat("/dev/fuse").st_mode & 0o777
     store = new_store()
-    store.folder.chmod(0o777)
-    for parent in tree.parents:
-        if str(parent).startswith("/tmp/"):
-            parent.chmod(0o755)
-    if not os.path.exists("/usr/bin/fusermount3"):
-        pytest.skip("no fusermount3")
-    user = ["setpriv", "--reuid", "65534", "--regid", "65534",
-            "--clear-groups", "env", f"HOME={store.folder}", "cowfs"]
+    user = user_command(store)
 
     def run(*args):
         result = store.finish(store.spawn(user + [str(a) for a in args]), 60)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: MIT
+"""The server: starts by itself, stops when told, bothered by nobody."""
+import os
+import random
+import socket
+import struct
+import time
+
+import mountpoint
+import pytest
+from helpers import one_line_error, wait_until
+
+
+def test_start_status_stop(cowfs, tree):
+    cowfs.load(tree)
+    assert not mountpoint.processes_of(cowfs.path)
+    cowfs.run("daemon", "status", expect=None)
+    assert not mountpoint.processes_of(cowfs.path)  # asking starts nothing
+    cowfs.run("daemon", "start")
+    first = cowfs.server_pid()
+    cowfs.run("daemon", "start")
+    assert cowfs.server_pid() == first
+    cowfs.run("daemon", "stop")
+    assert not mountpoint.processes_of(cowfs.path)
+    cowfs.run("daemon", "stop")
+
+
+def test_stop_is_refused_while_mounted(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    result = cowfs.run("daemon", "stop", expect=4)
+    assert one_line_error(result), result
+    assert cowfs.sh(point, "cat a.txt").out == "alpha\n"
+
+
+def test_many_starts_at_once_give_one_server(cowfs, tree):
+    cowfs.load(tree)
+    children = [cowfs.spawn(["cowfs", "daemon", "start"]) for _ in range(10)]
+    results = [cowfs.finish(c, 30) for c in children]
+    assert all(r.code == 0 for r in results), results
+    assert len(mountpoint.processes_of(cowfs.path)) == 2  # and its keeper
+
+
+def test_it_is_detached(cowfs, tree):
+    cowfs.load(tree)
+    cowfs.mount("base", "e")
+    for pid in mountpoint.processes_of(cowfs.path):
+        assert os.readlink(f"/proc/{pid}/cwd") == "/"
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            target = os.readlink(f"/proc/{pid}/fd/{fd}")
+            assert "pipe:" not in target or fd not in "012", (pid, fd)
+
+
+def test_no_server_after_a_stale_socket(cowfs, tree):
+    cowfs.load(tree)
+    cowfs.mount("base", "e")
+    cowfs.kill_server()
+    assert cowfs.sh(cowfs.mount("e"), "cat a.txt").out == "alpha\n"
+
+
+def connect(store):
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(20)
+    s.connect(str(store.path / "ctl.sock"))
+    return s
+
+
+def garbage(seed):
+    rng = random.Random(seed)
+    whole = struct.pack("<IBBH", 4, 1, 1, 0)
+    return [
+        b"", b"\0", b"\xff" * 100, b"GET / HTTP/1.0\r\n\r\n",
+        struct.pack("<I", 0), struct.pack("<I", 3) + b"abc",
+        struct.pack("<I", 0xffffffff) + b"x" * 4096,
+        struct.pack("<I", 1 << 17) + b"x" * (1 << 17),
+        struct.pack("<IBBH", 4, 9, 1, 0), struct.pack("<IBBH", 4, 1, 200, 0),
+        struct.pack("<IBBHHHI", 12, 1, 2, 0, 3, 0, 0xfffffff0),
+        struct.pack("<IBBHHHI", 12, 1, 2, 0, 3, 0, 100),
+        struct.pack("<IBBHHHI", 12, 1, 3, 0, 3, 0, 0),
+        whole[:5], whole + whole[:3], rng.randbytes(5000),
+        struct.pack("<I", 60000) + rng.randbytes(60000),
+        *[struct.pack("<IBBH", 4 + n, 1, rng.randrange(1, 9), 0) +
+          rng.randbytes(n) for n in range(0, 400, 7)],
+    ]
+
+
+def test_hostile_clients(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    pid = cowfs.server_pid()
+    for message in garbage(1):
+        with connect(cowfs) as s:
+            try:
+                s.sendall(message)
+                s.shutdown(socket.SHUT_WR)
+                while s.recv(65536):
+                    pass
+            except (ConnectionError, BrokenPipeError):
+                pass
+    assert cowfs.server_pid() == pid
+    assert cowfs.sh(point, "cat a.txt").out == "alpha\n"
+
+
+def test_silent_and_half_clients_block_nobody(cowfs, tree):
+    cowfs.load(tree)
+    cowfs.mount("base", "e")
+    silent = [connect(cowfs) for _ in range(8)]
+    for s in silent[4:]:
+        s.sendall(struct.pack("<I", 100) + b"half")
+    t0 = time.monotonic()
+    assert cowfs.run("--json", "ps").json()
+    cowfs.mount("base", "f")
+    assert time.monotonic() - t0 < 5
+    flood = []
+    for _ in range(300):
+        try:
+            flood.append(connect(cowfs))
+        except OSError:
+            break
+    for s in silent + flood:
+        s.close()
+    wait_until(lambda: cowfs.run("--json", "ps", expect=None).code == 0, 20,
+               "the server answers again")
+    cowfs.run("umount", "f")
+
+
+def test_a_client_that_does_not_read(cowfs, tree):
+    """It asks for a long answer and takes nothing of it."""
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    cowfs.py(point, """
+        for i in range(3000):
+            open(f'{i:04}' + 'n' * 200, 'w').close()""")
+    name = b"e"
+    ask = struct.pack("<BBH", 1, 6, 0) + struct.pack("<HHI", 3, 0, 1) + name
+    with connect(cowfs) as s:
+        s.sendall(struct.pack("<I", len(ask)) + ask)
+        t0 = time.monotonic()
+        assert len(cowfs.run("diff", "e").lines()) == 3000
+        cowfs.mount("base", "f")
+        cowfs.sh(point, ": > more")
+        assert time.monotonic() - t0 < 10
+    cowfs.run("umount", "f")
+
+
+def test_strangers_are_refused(cowfs, as_root, tree):
+    cowfs.load(tree)
+    cowfs.mount("base", "e")
+    os.chmod(cowfs.path, 0o755)
+    os.chmod(cowfs.path / "ctl.sock", 0o666)
+    source = ("import socket, sys\ns = socket.socket(socket.AF_UNIX)\n"
+              "s.settimeout(10)\ns.connect(sys.argv[1])\n"
+              "s.sendall(bytes([4, 0, 0, 0, 1, 1, 0, 0]))\n"
+              "d = s.recv(65536)\nprint(len(d))")
+    child = cowfs.spawn(["setpriv", "--reuid", "65534", "--regid", "65534",
+                         "--clear-groups", mountpoint.PYTHON, "-c", source,
+                         str(cowfs.path / "ctl.sock")])
+    result = cowfs.finish(child, 20)
+    assert result.out != "" and int(result.out) < 200 or result.code, result
+    assert "version" not in result.out
+
+
+@pytest.mark.long
+def test_idle_exit(cowfs, tree):
+    """60 s after its last environment is gone, and not before 50."""
+    cowfs.load(tree)
+    cowfs.mount("base", "e")
+    cowfs.run("umount", "e")
+    t0 = time.monotonic()
+    wait_until(lambda: not mountpoint.processes_of(cowfs.path), 90,
+               "the idle server exits")
+    assert time.monotonic() - t0 > 50
+    assert not mountpoint.mounts_below(cowfs.folder)
+
+
+def test_doctor_finds_nothing_in_good_order(cowfs, tree):
+    cowfs.load(tree)
+    cowfs.mount("base", "e")
+    assert cowfs.run("doctor").lines()[-1] == "0 problems"
+    cowfs.run("umount", "e")
+    cowfs.run("daemon", "stop")
+    assert cowfs.run("doctor").lines()[-1] == "0 problems"
+
+
+def test_doctor_finds_and_fixes_what_a_crash_left(cowfs, as_root, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    cowfs.sh(point, "echo x > new")
+    for pid in mountpoint.processes_of(cowfs.path):
+        os.kill(pid, 9)
+    wait_until(lambda: not mountpoint.processes_of(cowfs.path), 10)
+    result = cowfs.run("doctor", expect=None)
+    assert result.code == 1 and result.lines()[-1] != "0 problems", result
+    cowfs.run("doctor", "--fix")
+    assert cowfs.run("doctor").lines()[-1] == "0 problems"
+    assert not mountpoint.mounts_below(cowfs.folder)
+    assert cowfs.sh(cowfs.mount("e"), "cat new").out == "x\n"
+
+
+def test_memory_after_find_over_100000_files(cowfs, tmp_path):
+    """The server holds nothing for a base file that was merely looked at."""
+    top = tmp_path / "wide"
+    for d in range(100):
+        folder = top / f"d{d:02}"
+        folder.mkdir(parents=True)
+        for i in range(1000):
+            os.close(os.open(folder / f"f{i:03}", os.O_CREAT | os.O_WRONLY))
+    cowfs.load(top)
+    point = cowfs.mount("base", "e")
+    cowfs.sh(point, "ls d00 > /dev/null")
+    pid = cowfs.server_pid()
+
+    def resident():
+        with open(f"/proc/{pid}/status") as f:
+            return [int(line.split()[1]) for line in f
+                    if line.startswith("RssAnon:")][0]
+
+    before = resident()
+    count = cowfs.sh(point, "find . -type f -printf '%s\\n' | wc -l",
+                     limit=120).out
+    assert int(count) == 100000
+    grown = resident() - before
+    assert grown < 16 * 1024, f"{grown} kB"
