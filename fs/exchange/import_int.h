@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * import_int.h - what the parts of an import share.
+ *
+ * One struct importer lives for one import. import_entry takes one name of a
+ * directory and says whether it became part of the snapshot; import_walk takes
+ * a whole directory and import_gitdir one of git's, in git's order.
+ *
+ * Contract
+ *   Ownership   a node borrows name and target until the next import_entry; a
+ *               set owns copies
+ *   Durability  none before import_dir commits
+ *   Threads     one
+ *   Errors      negative errno; the message is in diag already
+ */
+#ifndef COWFS_EXCHANGE_IMPORT_INT_H
+#define COWFS_EXCHANGE_IMPORT_INT_H
+
+#include "base/hmap.h"
+#include "exchange/import_dir.h"
+#include "object/format.h"
+#include "object/tree.h"
+
+#include <sys/stat.h>
+
+enum {
+	IMPORT_TRIES = 10,     /* readings of a file that changes */
+	IMPORT_GIT_TRIES = 50, /* passes over a repository that changes */
+	IMPORT_NAMED = 10,     /* unreadable files named before giving up */
+};
+
+/* What became of a name; negative: the import fails. */
+enum import_outcome {
+	IMPORT_TAKEN = 0,
+	IMPORT_LEFT_OUT = 1,
+	IMPORT_GONE = 2,    /* deleted since it was listed */
+	IMPORT_RETYPED = 3, /* not of the kind that was expected; try again */
+};
+
+/* One entry before it is part of a tree. Its names with hard links are
+ * members [link_begin, link_end) of importer.members, with positions relative
+ * to this entry. */
+struct import_node {
+	struct tree_entry e;
+	size_t link_begin;
+	size_t link_end;
+};
+
+/* A file with several names: read once, whatever the number of names. */
+struct import_group {
+	struct hnode node; /* by (dev, ino); out of the map when re-used */
+	struct import_group *next_all;
+	struct stat st;
+	uint64_t birth_ns; /* 0: the file system does not tell */
+	struct tree_entry e;
+	char *target;
+	uint64_t first; /* lowest position */
+	uint32_t count;
+};
+
+struct import_member {
+	uint64_t position;
+	struct import_group *group; /* NULL: dropped */
+};
+
+/* Left-out names of one sort: how many, and the first one. */
+struct import_left {
+	uint64_t count;
+	char *first;
+};
+
+struct import_glob;
+
+struct importer {
+	struct store *store;
+	struct batch *batch;
+	const struct import_options *options;
+	struct diag *notes;
+	struct diag *diag;
+	struct import_result result;
+
+	dev_t root_dev;
+	dev_t store_dev;
+	ino_t store_ino;
+	int64_t started_ns; /* wall clock */
+	bool noatime;	    /* O_NOATIME is allowed */
+	bool no_xattrs;	    /* the file system no_xattrs_dev has none */
+	dev_t no_xattrs_dev;
+
+	struct buf path; /* from the root, for messages and globs */
+	unsigned depth;
+	unsigned in_git; /* directories named .git above */
+	uint64_t gone;	 /* names that vanished so far */
+	int unreadable;	 /* first errno, else 0 */
+	bool failed;	 /* for a reason that is not the file at hand */
+	uint64_t entries;
+
+	struct import_glob *globs;
+	size_t glob_count;
+	bool globs_need_path;
+
+	struct hmap groups;
+	struct import_group *all_groups;
+	struct import_member *members;
+	size_t member_count;
+	size_t member_cap;
+
+	struct import_left sockets;
+	struct import_left locks;
+	struct import_left skipped;
+	struct import_left mounts;
+
+	uint8_t *chunk;	   /* FORMAT_CHUNK_BYTES */
+	char *dents;	   /* IMPORT_DENTS_BYTES, for getdents */
+	char *target;	   /* FORMAT_MAX_TARGET + 2 */
+	struct buf object; /* an encoded object */
+	struct buf xnames;
+	struct buf xvalues;
+};
+
+enum { IMPORT_DENTS_BYTES = 1 << 16 };
+
+/* --- messages (import_report.c) ---------------------------------------- */
+
+/* Appends "/name" to the path; the returned length undoes it. */
+size_t import_path_push(struct importer *imp, const char *name);
+void import_path_pop(struct importer *imp, size_t len);
+/* The path for messages; never NULL. */
+const char *import_path(struct importer *imp);
+/* Adds "PATH: why" and returns err. */
+int import_fail(struct importer *imp, int err);
+/* Notes an unreadable file: left out, or collected until IMPORT_NAMED are. */
+_must_check_ int import_unreadable(struct importer *imp, int err);
+/* Decides what an error on the file at hand means: gone, unreadable, or the
+ * end. Outcomes pass through. */
+_must_check_ int import_settle(struct importer *imp, int r);
+/* batch_put; its failure is never taken for the file's. */
+_must_check_ int import_put(struct importer *imp, enum oid_kind kind,
+			    const void *data, size_t len, struct oid *ret_id);
+void import_left_out(struct importer *imp, struct import_left *left);
+/* Writes the notes about all that was left out. */
+void import_report(struct importer *imp);
+void import_progress(struct importer *imp);
+
+/* --- globs (import_glob.c) --------------------------------------------- */
+
+_must_check_ int import_globs_init(struct importer *imp);
+void import_globs_fini(struct importer *imp);
+/* Says whether the current path, whose last component is name, is excluded. */
+bool import_excluded(struct importer *imp, const char *name, bool is_dir);
+
+/* --- names of a directory (import_list.c) ------------------------------ */
+
+struct import_name {
+	const char *name;
+	unsigned char type; /* DT_* */
+};
+
+struct import_list {
+	struct buf bytes;
+	struct import_name *names; /* sorted by bytes, each once */
+	size_t count;
+};
+
+#define _cleanup_import_list_ _cleanup_(import_list_fini)
+
+void import_list_fini(struct import_list *l);
+/* Lists until nothing changes meanwhile; st is the directory's last state. */
+_must_check_ int import_list(struct importer *imp, int fd, struct stat *ret_st,
+			     struct import_list *ret_list);
+/* Finds a name; NULL when it is not there. */
+const struct import_name *import_list_find(const struct import_list *l,
+					   const char *name);
+
+/* --- opening (import_open.c) ------------------------------------------- */
+
+/* openat with O_NOFOLLOW, O_CLOEXEC and, where allowed, O_NOATIME. Raises the
+ * limit on descriptors when it must. */
+_must_check_ int import_openat(struct importer *imp, int dirfd,
+			       const char *name, int flags);
+/* Opens a subdirectory and says what it is: IMPORT_TAKEN with a descriptor, or
+ * what else became of it. A foreign one is kept, but not entered. */
+_must_check_ int import_open_dir(struct importer *imp, int dirfd,
+				 const char *name, int *ret_fd,
+				 bool *ret_foreign);
+
+/* --- one entry (import_entry.c) ---------------------------------------- */
+
+_must_check_ int import_entry(struct importer *imp, int dirfd,
+			      const char *name, unsigned char type,
+			      struct import_node *ret_node);
+/* Fills what a stat tells: mode, owner, mtime, rdev. */
+void import_attributes(const struct stat *st, struct tree_entry *e);
+
+/* --- content (import_file.c, import_xattr.c) --------------------------- */
+
+/* Reads an open regular file until it holds still; st is its state before, and
+ * becomes the state that the content belongs to. */
+_must_check_ int import_file(struct importer *imp, int fd, struct stat *st,
+			     struct tree_entry *e);
+/* Reads the extended attributes of fd, or of an O_PATH descriptor. */
+_must_check_ int import_xattrs(struct importer *imp, int fd, dev_t dev,
+			       bool is_path, struct oid *ret_id);
+
+/* --- hard links (import_links.c) --------------------------------------- */
+
+/* Finds the group of a file; NULL when it is new (or its number re-used). */
+struct import_group *import_group_find(struct importer *imp, int fd,
+				       const struct stat *st);
+/* Remembers a file with several names. */
+_must_check_ int import_group_add(struct importer *imp, int fd,
+				  const struct stat *st,
+				  const struct tree_entry *e,
+				  struct import_group **ret_group);
+/* Makes node one of the group's names. */
+_must_check_ int import_group_join(struct importer *imp, struct import_group *g,
+				   struct import_node *node);
+/* Moves a node's members: it got its place in the directory above. */
+void import_links_shift(struct importer *imp, const struct import_node *node,
+			uint64_t start);
+/* Brings a node's members to the end of the array, without dropped ones. */
+_must_check_ int import_links_move(struct importer *imp,
+				   struct import_node *node);
+/* Forgets a node's members: it is read anew or left out. */
+void import_links_drop(struct importer *imp, const struct import_node *node);
+/* Stores the table; null when no file has several names. */
+_must_check_ int import_links_put(struct importer *imp, struct oid *ret_id);
+void import_links_fini(struct importer *imp);
+
+/* --- directories (import_walk.c) --------------------------------------- */
+
+/* Takes the open directory fd, whose name is the last of the path. The fields
+ * of a directory are filled in; links are the caller's to note. */
+_must_check_ int import_walk(struct importer *imp, int fd,
+			     struct tree_entry *e);
+/* Adds a node to the tree being built. */
+_must_check_ int import_tree_add(struct importer *imp, struct tree_builder *b,
+				 const struct import_node *node);
+/* Stores the tree and fills the directory's entry from it and from st; its
+ * extended attributes are the caller's. */
+_must_check_ int import_tree_put(struct importer *imp, struct tree_builder *b,
+				 const struct stat *st, struct tree_entry *e);
+
+/* --- entries in any order (import_set.c) ------------------------------- */
+
+struct import_item {
+	struct hnode node;
+	struct import_node n; /* owns name and target */
+	struct stat st;	      /* for the caller's use */
+};
+
+struct import_set {
+	struct hmap items;
+};
+
+void import_set_fini(struct import_set *s);
+struct import_item *import_set_find(const struct import_set *s,
+				    const char *name);
+/* Adds or replaces a name. */
+_must_check_ int import_set_put(struct importer *imp, struct import_set *s,
+				const char *name,
+				const struct import_node *node);
+void import_set_drop(struct importer *imp, struct import_set *s,
+		     struct import_item *item);
+/* Takes one name into the set; one that is not there leaves the set too. */
+_must_check_ int import_set_entry(struct importer *imp, struct import_set *s,
+				  int dirfd, const struct import_name *name);
+/* Stores the set as a tree, like import_tree_put. */
+_must_check_ int import_set_put_tree(struct importer *imp,
+				     struct import_set *s,
+				     const struct stat *st,
+				     struct tree_entry *e);
+
+/* --- git (import_git.c, import_gitodb.c) ------------------------------- */
+
+/* Says whether a directory with these names is a repository of git. */
+bool import_is_gitdir(const struct import_list *l);
+/* Says whether a file below .git is a lock or half-written. */
+bool import_is_git_lock(const char *name, bool is_dir);
+/* Takes the entries of a repository in git's order; stores the tree. */
+_must_check_ int import_gitdir(struct importer *imp, int fd,
+			       const struct import_list *list,
+			       const struct stat *st, struct tree_entry *e);
+/* Takes dirfd's "objects" so that no object can slip through.
+ * IMPORT_RETYPED: it is no directory. */
+_must_check_ int import_gitodb(struct importer *imp, int dirfd,
+			       struct import_node *ret_node);
+
+#endif
