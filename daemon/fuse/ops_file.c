@@ -83,6 +83,7 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence,
 	reply_offset(req, err, found);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the parameters are libfuse's */
 void op_copy_file_range(fuse_req_t req, fuse_ino_t in, off_t in_off,
 			struct fuse_file_info *in_fi, fuse_ino_t out,
 			off_t out_off, struct fuse_file_info *out_fi,
@@ -99,7 +100,8 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t in, off_t in_off,
 }
 
 /* There are none; libfuse's ENOSYS would reach isatty() and its like, which
- * expect ENOTTY of a file. */
+ * expect ENOTTY of a file.
+ * NOLINTNEXTLINE(readability-function-size): the parameters are libfuse's */
 void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned cmd, void *arg,
 	      struct fuse_file_info *fi, unsigned flags, const void *in,
 	      size_t in_size, size_t out_size)
