@@ -14,6 +14,10 @@
 
 enum { BUF_FIRST_CAP = 64 };
 
+/* Far above every object. A size beyond it is nonsense from outside or an
+ * underflow, and does not go to the allocator. */
+#define BUF_MAX_BYTES ((size_t)1 << 38)
+
 void buf_fini(struct buf *b)
 {
 	free(b->data);
@@ -35,7 +39,7 @@ int buf_reserve(struct buf *b, size_t n)
 		return -ENOMEM;
 	if (n <= cap - b->len)
 		return 0;
-	if (n > SIZE_MAX / 2 - b->len)
+	if (n > BUF_MAX_BYTES - b->len)
 		return -ENOMEM;
 	if (cap < BUF_FIRST_CAP)
 		cap = BUF_FIRST_CAP;

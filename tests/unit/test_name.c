@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of base/name.h. */
+#include "test.h"
+
+#include "base/name.h"
+
+TEST(a_component_has_1_to_255_bytes)
+{
+	char long_name[300];
+
+	memset(long_name, 'n', sizeof long_name);
+	assert_false(name_is_component("", 0));
+	assert_true(name_is_component("a", 1));
+	assert_true(name_is_component(long_name, 255));
+	assert_false(name_is_component(long_name, 256));
+}
+
+TEST(a_component_has_no_slash_and_no_nul)
+{
+	assert_false(name_is_component("/", 1));
+	assert_false(name_is_component("a/b", 3));
+	assert_false(name_is_component("a\0b", 3));
+	assert_true(name_is_component("a\nb\xff", 4));
+}
+
+TEST(dot_and_dot_dot_are_no_components_but_other_dots_are)
+{
+	assert_false(name_is_component(".", 1));
+	assert_false(name_is_component("..", 2));
+	assert_true(name_is_component("...", 3));
+	assert_true(name_is_component(".a", 2));
+	assert_true(name_is_component("..a", 3));
+}
+
+TEST(a_label_has_1_to_64_of_its_letters)
+{
+	char s[70];
+
+	assert_false(name_is_label(""));
+	memset(s, 'l', sizeof s);
+	s[64] = '\0';
+	assert_true(name_is_label(s));
+	s[64] = 'l';
+	s[65] = '\0';
+	assert_false(name_is_label(s));
+	assert_true(name_is_label("aZ0._-9"));
+	assert_false(name_is_label("a b"));
+	assert_false(name_is_label("a:b"));
+	assert_false(name_is_label("a/b"));
+	assert_false(name_is_label("a\n"));
+	assert_false(name_is_label("\xc3\xbc"));
+}
+
+TEST(a_label_starts_with_a_letter_digit_or_underscore)
+{
+	assert_true(name_is_label("a"));
+	assert_true(name_is_label("0"));
+	assert_true(name_is_label("_"));
+	assert_false(name_is_label("-a"));
+	assert_false(name_is_label(".a"));
+	assert_false(name_is_label(".."));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RUN(a_component_has_1_to_255_bytes),
+		RUN(a_component_has_no_slash_and_no_nul),
+		RUN(dot_and_dot_dot_are_no_components_but_other_dots_are),
+		RUN(a_label_has_1_to_64_of_its_letters),
+		RUN(a_label_starts_with_a_letter_digit_or_underscore),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
