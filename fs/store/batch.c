@@ -108,9 +108,8 @@ bool batch_is_damage_int(int err)
 static struct batch_entry *find_pending(const struct batch *b,
 					const struct oid *id)
 {
-	struct hnode *n = b->pending.count
-				  ? hmap_first(&b->pending, oid_hash(id))
-				  : NULL;
+	struct hnode *n =
+		b->pending.count ? hmap_first(&b->pending, oid_hash(id)) : NULL;
 
 	for (; n; n = hmap_next(n)) {
 		struct batch_entry *e =

@@ -77,12 +77,13 @@ int store_check_format_int(int fd, const char *path, struct diag *diag)
 	    sscanf(buf_str(&text), "cowfs store %u\n", &version) != 1)
 		return diag_fail(diag, -EFSBADCRC,
 				 "%s/format is damaged: it does not fit its "
-				 "checksum", path);
+				 "checksum",
+				 path);
 	if (version != FORMAT_VERSION)
 		return diag_fail(diag, -EPROTONOSUPPORT,
 				 "the store %s has format %u, this cowfs knows "
-				 "%d: use a newer cowfs", path, version,
-				 FORMAT_VERSION);
+				 "%d: use a newer cowfs",
+				 path, version, FORMAT_VERSION);
 	encode_format(&want);
 	r = buf_error(&want);
 	if (r < 0)
@@ -90,7 +91,8 @@ int store_check_format_int(int fd, const char *path, struct diag *diag)
 	if (want.len != text.len || memcmp(want.data, text.data, want.len) != 0)
 		return diag_fail(diag, -EPROTONOSUPPORT,
 				 "the store %s has a hash or chunk size that "
-				 "this cowfs does not know", path);
+				 "this cowfs does not know",
+				 path);
 	return 0;
 }
 
@@ -100,9 +102,9 @@ int store_check_format_int(int fd, const char *path, struct diag *diag)
  * fresh file system has. */
 static bool is_ours(const char *name)
 {
-	static const char *const names[] = {".",     "..",   "index", "segments",
-					    "envs",  "trash", "lock",
-					    "lost+found"};
+	static const char *const names[] = {".",	"..",	     "index",
+					    "segments", "envs",	     "trash",
+					    "lock",	"lost+found"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcmp(name, names[i]) == 0)
@@ -173,14 +175,14 @@ static int build(int fd, const char *path)
 	index_close(x);
 	/* The tables' commit was synced, the names of LMDB's files were not. */
 	{
-		_cleanup_close_ int sub = openat(
-			fd, "index", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		_cleanup_close_ int sub =
+			openat(fd, "index", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 		r = sub < 0 ? -errno : io_sync_dir(sub);
 	}
 	/* Syncs the directory too. */
-	return r < 0 ? r : io_write_file(fd, "format", text.data, text.len,
-					 true);
+	return r < 0 ? r
+		     : io_write_file(fd, "format", text.data, text.len, true);
 }
 
 /* Makes the directories above path, as mkdir -p. */
@@ -222,8 +224,7 @@ static int build_beside(const char *path, const char *temp)
 
 static int build_in_place(const char *path)
 {
-	_cleanup_close_ int fd =
-		open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int r;
 
 	if (fd < 0)
@@ -242,7 +243,9 @@ static int sync_parent(char *path)
 
 	if (slash)
 		*slash = '\0';
-	fd = open(!slash ? "." : *path ? path : "/",
+	fd = open(!slash  ? "."
+		  : *path ? path
+			  : "/",
 		  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (slash)
 		*slash = '/';

@@ -38,8 +38,8 @@ enum {
 #define MAP_BYTES_MIN (UINT64_C(64) << 20)
 
 static const char *const table_names[INDEX_TABLES] = {
-	[INDEX_OBJECTS] = "obj",  [INDEX_SNAPSHOTS] = "snap",
-	[INDEX_REFS] = "ref",	  [INDEX_SEGMENTS] = "seg",
+	[INDEX_OBJECTS] = "obj", [INDEX_SNAPSHOTS] = "snap",
+	[INDEX_REFS] = "ref",	 [INDEX_SEGMENTS] = "seg",
 	[INDEX_META] = "meta",
 };
 
@@ -128,8 +128,8 @@ static int open_tables(struct index *x, bool create)
 	if (rc != 0)
 		return index_error(rc);
 	for (size_t i = 0; rc == 0 && i < INDEX_TABLES; i++)
-		rc = mdb_dbi_open(txn, table_names[i],
-				  create ? MDB_CREATE : 0, &x->tables[i]);
+		rc = mdb_dbi_open(txn, table_names[i], create ? MDB_CREATE : 0,
+				  &x->tables[i]);
 	if (rc == 0)
 		return index_error(mdb_txn_commit(txn));
 	mdb_txn_abort(txn);
@@ -196,7 +196,8 @@ uint64_t index_bytes(struct index *x)
 	MDB_envinfo info;
 	MDB_stat stat;
 
-	if (mdb_env_info(x->env, &info) != 0 || mdb_env_stat(x->env, &stat) != 0)
+	if (mdb_env_info(x->env, &info) != 0 ||
+	    mdb_env_stat(x->env, &stat) != 0)
 		return 0;
 	return ((uint64_t)info.me_last_pgno + 1) * stat.ms_psize;
 }
@@ -309,7 +310,8 @@ static int row_check(enum index_table table, const MDB_val *key,
 static MDB_val val_of(struct index_key k)
 {
 	/* LMDB does not write through it. */
-	return (MDB_val){.mv_size = k.len, .mv_data = (void *)(uintptr_t)k.data};
+	return (MDB_val){.mv_size = k.len,
+			 .mv_data = (void *)(uintptr_t)k.data};
 }
 
 int index_get(struct index_txn *t, enum index_table table, struct index_key key,
@@ -357,8 +359,7 @@ int index_delete(struct index_txn *t, enum index_table table,
 {
 	MDB_val k = val_of(key);
 
-	return index_error(
-		mdb_del(t->txn, t->index->tables[table], &k, NULL));
+	return index_error(mdb_del(t->txn, t->index->tables[table], &k, NULL));
 }
 
 static bool has_prefix(const MDB_val *key, struct index_key prefix)
@@ -373,8 +374,8 @@ static int list_rows(MDB_cursor *c, enum index_table table,
 {
 	MDB_val k = val_of(prefix);
 	MDB_val v;
-	int rc = mdb_cursor_get(c, &k, &v, prefix.len ? MDB_SET_RANGE
-						      : MDB_FIRST);
+	int rc = mdb_cursor_get(c, &k, &v,
+				prefix.len ? MDB_SET_RANGE : MDB_FIRST);
 
 	for (; rc == 0; rc = mdb_cursor_get(c, &k, &v, MDB_NEXT)) {
 		int len;

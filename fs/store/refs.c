@@ -87,8 +87,8 @@ static int each_ref(const struct buf *rows, store_ref_fn fn, void *ctx)
 	while (r == 0 && in.left > 0) {
 		size_t key_len;
 		size_t len;
-		const uint8_t *key = bytes_block(&in, sizeof name - 1,
-						 &key_len);
+		const uint8_t *key =
+			bytes_block(&in, sizeof name - 1, &key_len);
 		const uint8_t *row = bytes_block(&in, OID_BYTES, &len);
 
 		if (in.bad || len != OID_BYTES)

@@ -15,7 +15,7 @@
 
 enum {
 	PREFIX_MIN = 4,
-	LISTED_IDS = 5,	   /* of an ambiguous prefix */
+	LISTED_IDS = 5, /* of an ambiguous prefix */
 	OFFERED_REFS = 3,
 };
 
@@ -34,8 +34,7 @@ static unsigned edit_distance(const char *a, size_t a_len, const char *b,
 
 		row[0] = (unsigned)i;
 		for (size_t j = 1; j <= b_len; j++) {
-			const unsigned change =
-				corner + (a[i - 1] != b[j - 1]);
+			const unsigned change = corner + (a[i - 1] != b[j - 1]);
 
 			corner = row[j];
 			row[j] = MIN(MIN(row[j], row[j - 1]) + 1, change);
@@ -58,8 +57,8 @@ static int note_near(void *ctx, const char *ref, const struct oid *id)
 	struct near *n = ctx;
 	const size_t what_len = strlen(n->what);
 	/* Without a tag, the name alone is compared. */
-	const size_t len = strchr(n->what, ':') ? strlen(ref)
-						: strcspn(ref, ":");
+	const size_t len =
+		strchr(n->what, ':') ? strlen(ref) : strcspn(ref, ":");
 	const unsigned d = edit_distance(n->what, what_len, ref, len);
 	size_t i = n->count;
 
@@ -116,7 +115,8 @@ static void note_id(struct found *f, const uint8_t *key)
 	f->count++;
 }
 
-/* Reads the whole bytes of a hex prefix; oid_from_hex takes whole names only. */
+/* Reads the whole bytes of a hex prefix; oid_from_hex takes whole names only.
+ */
 static int prefix_bytes(const char *prefix, struct oid *ret, size_t *ret_len)
 {
 	static const char digits[] = "0123456789abcdef";

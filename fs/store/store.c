@@ -101,7 +101,8 @@ static int explain_missing(int fd, const char *path, struct diag *diag)
 				 path);
 	return diag_fail(diag, -ENOTEMPTY,
 			 "%s is not a store and not empty: name another "
-			 "directory, or empty this one", path);
+			 "directory, or empty this one",
+			 path);
 }
 
 static REQUIRES(&registry_lock) int open_locked(const char *path,

@@ -81,8 +81,8 @@ struct snapshot_info {
 /* Commits everything, records the snapshot and, when ref is not NULL, lets
  * that name (NAME:TAG) point to it; all in one transaction. Frees the batch in
  * every case. info may be NULL: objects only, no ref. -ENOENT: info's object
- * is not there. -E2BIG: a string of it is too long. -EEXIST: another writer made a
- * colliding object meanwhile; nothing was made visible, try again. */
+ * is not there. -E2BIG: a string of it is too long. -EEXIST: another writer
+ * made a colliding object meanwhile; nothing was made visible, try again. */
 _must_check_ int batch_commit(struct batch *b, const struct snapshot_info *info,
 			      const char *ref);
 /* Drops everything not committed. NULL is allowed. */
@@ -91,7 +91,8 @@ void batch_abort(struct batch *b);
 /* --- snapshots and refs ------------------------------------------------ */
 
 /* Calls back for every snapshot (unordered) or ref (by name); a callback's
- * non-zero result ends the walk and is returned. Callbacks may call the store. */
+ * non-zero result ends the walk and is returned. Callbacks may call the store.
+ */
 typedef int (*store_snapshot_fn)(void *ctx, const struct snapshot_info *info);
 typedef int (*store_ref_fn)(void *ctx, const char *ref, const struct oid *id);
 _must_check_ int store_snapshots(struct store *s, store_snapshot_fn fn,
