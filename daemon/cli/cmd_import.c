@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_import.c - `cowfs import`: a directory becomes a snapshot.
+ *
+ * Runs in this process with the caller's rights; no server is needed. The
+ * progress line is drawn over itself at most ten times a second and is gone
+ * before anything else is written.
+ */
+#include "cli/import.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "cli/snaps.h"
+
+enum { REDRAW_NS = 100 * 1000 * 1000, NS_PER_S = 1000 * 1000 * 1000 };
+#define ERASE_LINE "\r\033[K"
+
+enum { OPT_TAG, OPT_EXCLUDE, OPT_SKIP, OPT_CROSS, OPT_MESSAGE };
+
+static const struct opt_def options[] = {
+	[OPT_TAG] = {"tag", 't', OPT_VALUE, ARG_TEXT, "NAME:TAG",
+		     "let this name point to the snapshot"},
+	[OPT_EXCLUDE] = {"exclude", 0, OPT_LIST, ARG_TEXT, "GLOB",
+			 "leave out what fits; may be given several times"},
+	[OPT_SKIP] = {"skip-unreadable", 0, OPT_FLAG, ARG_NONE, NULL,
+		      "leave out unreadable files instead of failing"},
+	[OPT_CROSS] = {"cross-mounts", 0, OPT_FLAG, ARG_NONE, NULL,
+		       "take in what is mounted below PATH"},
+	[OPT_MESSAGE] = {"message", 'm', OPT_VALUE, ARG_TEXT, "MSG",
+			 "remember this text beside the snapshot"},
+};
+
+static const struct out_col columns[] = {
+	{"id", NULL, OUT_ID},
+	{"ref", NULL, OUT_STR},
+	{"inodes", NULL, OUT_COUNT},
+	{"files", NULL, OUT_COUNT},
+	{"bytes", NULL, OUT_SIZE},
+	{"stored_bytes", NULL, OUT_SIZE},
+	{"sockets", NULL, OUT_COUNT},
+	{"locks", NULL, OUT_COUNT},
+	{"skipped", NULL, OUT_COUNT},
+};
+
+struct progress {
+	uint64_t start_ns;
+	uint64_t drawn_ns;
+};
+
+static void draw(void *ctx, const struct import_progress *p)
+{
+	struct progress *state = ctx;
+	uint64_t now = clock_mono_ns();
+	double seconds = (double)(now - state->start_ns) / NS_PER_S;
+	_cleanup_buf_ struct buf line = {0};
+
+	if (state->drawn_ns && now - state->drawn_ns < REDRAW_NS)
+		return;
+	state->drawn_ns = now;
+	buf_printf(&line, ERASE_LINE "%" PRIu64 " files, ", p->files);
+	out_size(&line, p->bytes);
+	if (seconds > 0) {
+		buf_printf(&line, ", ");
+		out_size(&line, (uint64_t)((double)p->bytes / seconds));
+		buf_printf(&line, "/s");
+	}
+	if (!buf_error(&line))
+		(void)!io_write(STDERR_FILENO, line.data, line.len);
+}
+
+/* The files that could not be read go into one line, like every error. */
+static int fail_import(const struct call *c, int err, const struct diag *diag,
+		       const char *path)
+{
+	_cleanup_buf_ struct buf all = {0};
+	const char *line, *text;
+
+	if (!diag_line(diag, 1) || (err != -EACCES && err != -EIO))
+		return call_fail_err(c, err, diag, path);
+	for (size_t i = 0; (line = diag_line(diag, i)); i++)
+		buf_printf(&all, "%s%s", i ? "; " : "", line);
+	text = buf_str(&all);
+	(void)call_fail(c, 0, "%s", text ? text : path);
+	call_hint("--skip-unreadable leaves out what cannot be read");
+	return exit_code_of(err);
+}
+
+static int check_directory(const struct call *c, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0) {
+		bool usage = errno == ENOENT || errno == ENOTDIR;
+
+		return call_fail(c, usage ? CODE_USAGE : CODE_FAILED, "%s: %s",
+				 *path ? path : "PATH", err_text(errno));
+	}
+	if (!S_ISDIR(st.st_mode))
+		return call_fail(c, CODE_USAGE, "%s: not a directory", path);
+	return CODE_DONE;
+}
+
+int import_path_of(const struct call *c, const char *path, const char *ref,
+		   struct import_options *o, struct import_result *ret_result)
+{
+	_cleanup_store_ struct store *s = NULL;
+	_cleanup_diag_ struct diag diag = {0}, notes = {0};
+	struct progress state = {.start_ns = clock_mono_ns()};
+	const char *note;
+	int r = check_directory(c, path);
+
+	if (r)
+		return r;
+	r = store_open(c->store, STORE_CREATE, &diag, &s);
+	if (r)
+		return call_fail_err(c, r, &diag, c->store);
+	if (isatty(STDERR_FILENO)) {
+		o->progress = draw;
+		o->progress_ctx = &state;
+	}
+	r = import_dir(s, path, ref, o, &notes, &diag, ret_result);
+	if (state.drawn_ns)
+		(void)!io_write(STDERR_FILENO, ERASE_LINE,
+				sizeof ERASE_LINE - 1);
+	if (r)
+		return fail_import(c, r, &diag, path);
+	for (size_t i = 0; (note = diag_line(&notes, i)); i++)
+		(void)call_fail(c, 0, "%s", note);
+	return CODE_DONE;
+}
+
+static int print_result(const struct call *c, const char *ref,
+			const struct import_result *res)
+{
+	_cleanup_out_ struct out o;
+	char hex[OID_HEX + 1];
+
+	oid_to_hex(&res->id, hex);
+	out_init(&o, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
+	out_row(&o, (struct out_cell[]){
+			    out_str(hex),
+			    out_str(ref),
+			    out_num(res->inodes),
+			    out_num(res->files),
+			    out_num(res->bytes),
+			    out_num(res->stored_bytes),
+			    out_num(res->sockets),
+			    out_num(res->locks),
+			    out_num(res->skipped),
+		    });
+	out_printf(&o, "%s\n", hex);
+	return call_finish(c, &o, CODE_DONE);
+}
+
+static int run(struct call *c)
+{
+	const struct opt_args *a = c->args;
+	_cleanup_free_ const char **excludes = NULL;
+	const char *tag = opt_value(a, OPT_TAG);
+	char ref[STORE_REF_MAX];
+	struct import_result res = {0};
+	struct import_options o = {
+		.skip_unreadable = opt_has(a, OPT_SKIP),
+		.cross_mounts = opt_has(a, OPT_CROSS),
+		.message = opt_value(a, OPT_MESSAGE),
+	};
+	int r;
+
+	if (tag && store_ref_normalize(tag, ref, sizeof ref))
+		return call_fail(c, CODE_USAGE, "%s: not a NAME:TAG", tag);
+	excludes = calloc(a->item_count + 1, sizeof *excludes);
+	if (!excludes)
+		return call_fail_err(c, -ENOMEM, NULL, "import");
+	for (size_t i = 0; i < a->item_count; i++)
+		if (a->items[i].opt == OPT_EXCLUDE)
+			excludes[o.exclude_count++] = a->items[i].value;
+	o.excludes = excludes;
+	r = import_path_of(c, a->args[0], tag ? ref : NULL, &o, &res);
+	return r ? r : print_result(c, tag ? ref : NULL, &res);
+}
+
+const struct verb cmd_import = {
+	.name = "import",
+	.synopsis = "PATH",
+	.summary = "read a directory into the store, print the snapshot's id",
+	.text = "Sockets, stale locks of git, other file systems and stores "
+		"below PATH are left\nout. An unreadable file fails the "
+		"import; nothing is visible unless all of it\nsucceeded.",
+	.opts = options,
+	.opt_count = ARRAY_SIZE(options),
+	.arg = ARG_DIR,
+	.min_args = 1,
+	.max_args = 1,
+	.run = run,
+};

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_mount.c - `cowfs mount`: a snapshot becomes an environment.
+ *
+ * A name goes to the server as it is, so that this process opens no store and
+ * is done in a millisecond. A path is imported first, here, with the caller's
+ * rights.
+ */
+#include "cli/cmd.h"
+
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/name.h"
+#include "cli/import.h"
+#include "cli/path.h"
+#include "cli/remote.h"
+#include "store/store.h"
+
+enum { OPT_AT };
+
+static const struct opt_def options[] = {
+	[OPT_AT] = {"at", 0, OPT_VALUE, ARG_DIR, "DIR",
+		    "mount there instead of in the store; made when missing"},
+};
+
+static const struct out_col columns[] = {
+	{"name", NULL, OUT_STR},
+	{"path", NULL, OUT_STR},
+};
+
+/* What is to be mounted where. */
+struct target {
+	char snapshot[OID_HEX + 1]; /* of an imported path, else "" */
+	const char *ref;
+	const char *env;    /* or NULL */
+	const char *at;	    /* as given, or NULL */
+	char *at_absolute;
+	char *path; /* of what was imported */
+};
+
+static void target_fini(struct target *t)
+{
+	free(t->at_absolute);
+	free(t->path);
+}
+
+static int check_names(const struct call *c, const struct target *t)
+{
+	char ref[STORE_REF_MAX];
+
+	if (t->env && !name_is_label(t->env))
+		return call_fail(c, CODE_USAGE,
+				 "%s: not a name for an environment", t->env);
+	if (path_is_path(t->ref))
+		return CODE_DONE;
+	if (store_ref_normalize(t->ref, ref, sizeof ref))
+		return call_fail(c, CODE_USAGE,
+				 "%s: not a name of a snapshot",
+				 *t->ref ? t->ref : "SNAPSHOT");
+	return CODE_DONE;
+}
+
+static int import_target(const struct call *c, struct target *t)
+{
+	struct import_options o = {0};
+	struct import_result res = {0};
+	int r = import_path_of(c, t->ref, NULL, &o, &res);
+
+	if (r)
+		return r;
+	oid_to_hex(&res.id, t->snapshot);
+	r = path_absolute(t->ref, true, &t->path);
+	if (r)
+		return call_fail_err(c, r, NULL, t->ref);
+	t->ref = path_last(t->path);
+	if (!*t->ref)
+		t->ref = "root";
+	return CODE_DONE;
+}
+
+static int print_mount(const struct call *c, const struct target *t,
+		       const struct msg *done)
+{
+	_cleanup_out_ struct out o;
+	struct remote_env e;
+
+	remote_read_env(done, &e);
+	out_init(&o, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
+	/* The server's path counts: the environment may have been elsewhere. */
+	if (t->at && !strcmp(e.path, t->at_absolute))
+		(void)snprintf(e.path, sizeof e.path, "%s", t->at);
+	out_row(&o, (struct out_cell[]){out_str(e.name), out_str(e.path)});
+	out_printf(&o, "%s\n", e.path);
+	return call_finish(c, &o, CODE_DONE);
+}
+
+static int mount_target(const struct call *c, const struct target *t)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+	_cleanup_close_ int fd = -1;
+	int r = remote_connect(c, &fd);
+
+	if (r)
+		return r;
+	msg_begin(&request, CTL_MOUNT);
+	if (t->snapshot[0])
+		msg_put_str(&request, CTL_TAG_SNAPSHOT, t->snapshot);
+	msg_put_str(&request, CTL_TAG_REF, t->ref);
+	if (t->env)
+		msg_put_str(&request, CTL_TAG_NAME, t->env);
+	if (t->at)
+		msg_put_str(&request, CTL_TAG_AT, t->at_absolute);
+	r = remote_call(c, fd, &request, NULL, NULL, &done);
+	return r ? r : print_mount(c, t, &done);
+}
+
+static int run(struct call *c)
+{
+	const struct opt_args *a = c->args;
+	_cleanup_(target_fini) struct target t = {
+		.ref = a->args[0],
+		.env = a->arg_count > 1 ? a->args[1] : NULL,
+		.at = opt_value(a, OPT_AT),
+	};
+	int r = check_names(c, &t);
+
+	if (r)
+		return r;
+	if (t.at) {
+		r = path_absolute(t.at, false, &t.at_absolute);
+		if (r)
+			return call_fail_err(c, r, NULL, t.at);
+	}
+	if (path_is_path(t.ref)) {
+		r = import_target(c, &t);
+		if (r)
+			return r;
+	} else if (!remote_has_store(c)) {
+		r = call_fail(c, CODE_FAILED, "%s: unknown snapshot", t.ref);
+		call_hint("there is no store at %s", c->store);
+		return r;
+	}
+	return mount_target(c, &t);
+}
+
+const struct verb cmd_mount = {
+	.name = "mount",
+	.synopsis = "SNAPSHOT|PATH [ENV]",
+	.summary = "mount a snapshot as an environment, print its path",
+	.text = "SNAPSHOT is a name, NAME:TAG, an id or its start, or an "
+		"environment that is kept.\nAn argument with a '/' is a "
+		"directory, which is imported first. Without ENV a\nname is "
+		"made up.",
+	.opts = options,
+	.opt_count = ARRAY_SIZE(options),
+	.arg = ARG_SNAPSHOT,
+	.min_args = 1,
+	.max_args = 2,
+	.run = run,
+};

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_ps.c - `cowfs ps` and `cowfs show`: what environments there are.
+ *
+ * A store without environments is answered here: no server is started to say
+ * nothing.
+ */
+#include "cli/cmd.h"
+
+#include "cli/remote.h"
+
+/* --- ps ---------------------------------------------------------------- */
+
+static const struct out_col ps_columns[] = {
+	{"name", "NAME", OUT_STR},
+	{"state", "STATE", OUT_STR},
+	{NULL, "SNAPSHOT", OUT_STR},
+	{"snapshot", NULL, OUT_ID},
+	{"ref", NULL, OUT_STR},
+	{"source", NULL, OUT_STR},
+	{"created", "CREATED", OUT_TIME},
+	{"path", "PATH", OUT_STR},
+};
+
+enum { SHORT_ID = 12 };
+
+static int add_row(void *ctx, const struct msg *row)
+{
+	struct remote_env e;
+	struct out_cell shown;
+
+	remote_read_env(row, &e);
+	shown = out_str(e.ref[0] ? e.ref : e.snapshot);
+	if (!e.ref[0])
+		shown.n = MIN(shown.n, (size_t)SHORT_ID);
+	out_row(ctx, (struct out_cell[]){
+			     out_str(e.name),
+			     out_str(e.state),
+			     shown,
+			     out_str(e.snapshot),
+			     out_str(e.ref),
+			     out_str(e.source),
+			     out_num(e.created),
+			     out_str(e.path),
+		     });
+	return 0;
+}
+
+static int run_ps(struct call *c)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+	_cleanup_close_ int fd = -1;
+	_cleanup_out_ struct out o;
+	int r;
+
+	out_init(&o, c->json, OUT_TABLE, ps_columns, ARRAY_SIZE(ps_columns));
+	if (!remote_has_envs(c))
+		return CODE_DONE;
+	r = remote_connect(c, &fd);
+	if (r)
+		return r;
+	msg_begin(&request, CTL_LIST);
+	r = remote_call(c, fd, &request, add_row, &o, &done);
+	return r ? r : call_finish(c, &o, CODE_DONE);
+}
+
+const struct verb cmd_ps = {
+	.name = "ps",
+	.synopsis = "",
+	.summary = "list the environments",
+	.text = "STATE is mounted, kept (unmounted, with its changes) or dead "
+		"(its mount is broken).",
+	.run = run_ps,
+};
+
+/* --- show -------------------------------------------------------------- */
+
+static const struct out_col show_columns[] = {
+	{"name", "name", OUT_STR},
+	{"state", "state", OUT_STR},
+	{"path", "path", OUT_STR},
+	{"ref", "ref", OUT_STR},
+	{"snapshot", "snapshot", OUT_ID},
+	{"source", "source", OUT_STR},
+	{"created", "created", OUT_TIME},
+	{"inodes", "inodes", OUT_COUNT},
+	{"changed", "changed", OUT_COUNT},
+	{"data", "data", OUT_SIZE},
+	{"journal", "journal", OUT_SIZE},
+	{"requests", "requests", OUT_COUNT},
+};
+
+static int run_show(struct call *c)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+	_cleanup_close_ int fd = -1;
+	_cleanup_out_ struct out o;
+	char name[REMOTE_NAME_BYTES];
+	struct remote_env e;
+	int r;
+
+	out_init(&o, c->json, OUT_FIELDS, show_columns,
+		 ARRAY_SIZE(show_columns));
+	r = remote_connect_env(c, c->args->args[0], REMOTE_WITHIN, &fd, name);
+	if (r)
+		return r;
+	msg_begin(&request, CTL_SHOW);
+	msg_put_str(&request, CTL_TAG_NAME, name);
+	r = remote_call(c, fd, &request, NULL, NULL, &done);
+	if (r)
+		return r;
+	remote_read_env(&done, &e);
+	out_row(&o, (struct out_cell[]){
+			    out_str(e.name),
+			    out_str(e.state),
+			    out_str(e.path),
+			    out_str(e.ref),
+			    out_str(e.snapshot),
+			    out_str(e.source),
+			    out_num(e.created),
+			    out_num(msg_get_u64(&done, CTL_TAG_INODES, 0)),
+			    out_num(msg_get_u64(&done, CTL_TAG_CHANGED, 0)),
+			    out_num(msg_get_u64(&done, CTL_TAG_DATA, 0)),
+			    out_num(msg_get_u64(&done, CTL_TAG_JOURNAL, 0)),
+			    out_num(msg_get_u64(&done, CTL_TAG_REQUESTS, 0)),
+		    });
+	return call_finish(c, &o, CODE_DONE);
+}
+
+const struct verb cmd_show = {
+	.name = "show",
+	.synopsis = "ENV",
+	.summary = "tell all about one environment",
+	.text = "ENV is a name, or a path inside the environment.",
+	.arg = ARG_ENV,
+	.min_args = 1,
+	.max_args = 1,
+	.run = run_show,
+};

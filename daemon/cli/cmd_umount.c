@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_umount.c - `cowfs umount`: environments are thrown away, or kept.
+ *
+ * One request for each environment, one after the other: a failure is said and
+ * the others go on. The server decides what happens to changes.
+ */
+#include "cli/cmd.h"
+
+#include <stdio.h>
+
+#include "cli/remote.h"
+
+enum { OPT_ALL, OPT_DISCARD, OPT_KEEP, OPT_DRY_RUN };
+
+static const struct opt_def options[] = {
+	[OPT_ALL] = {"all", 0, OPT_FLAG, ARG_NONE, NULL,
+		     "all mounted environments"},
+	[OPT_DISCARD] = {"discard", 0, OPT_FLAG, ARG_NONE, NULL,
+			 "throw changes away; also of a kept environment"},
+	[OPT_KEEP] = {"keep", 0, OPT_FLAG, ARG_NONE, NULL,
+		      "unmount and keep; \"mount ENV\" brings it back"},
+	[OPT_DRY_RUN] = {"dry-run", 0, OPT_FLAG, ARG_NONE, NULL,
+			 "only say what would happen"},
+};
+
+static const struct out_col columns[] = {
+	{"name", NULL, OUT_STR},
+	{"text", NULL, OUT_STR},
+};
+
+struct umount {
+	const struct call *c;
+	struct out out; /* of a dry run */
+	uint64_t flags;
+	int fd;
+	int worst;
+};
+
+static void say_done(struct umount *u, const char *name,
+		     const struct msg *done)
+{
+	const uint8_t *s;
+	size_t n;
+
+	for (size_t i = 0; (s = msg_get(done, CTL_TAG_LINE, i, &n)); i++) {
+		const char *line = (const char *)s;
+
+		if (!(u->flags & CTL_FLAG_DRY_RUN)) {
+			(void)call_fail(u->c, 0, "%.*s", (int)n, line);
+			continue;
+		}
+		out_row(&u->out, (struct out_cell[]){out_str(name),
+						     out_bytes(line, n)});
+		out_printf(&u->out, "%.*s\n", (int)n, line);
+	}
+}
+
+static void umount_one(struct umount *u, const char *name)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+	int r;
+
+	msg_begin(&request, CTL_UMOUNT);
+	msg_put_str(&request, CTL_TAG_NAME, name);
+	msg_put_u64(&request, CTL_TAG_FLAGS, u->flags);
+	r = remote_call(u->c, u->fd, &request, NULL, NULL, &done);
+	u->worst = MAX(u->worst, r);
+	if (!r)
+		say_done(u, name, &done);
+}
+
+static int collect(void *ctx, const struct msg *row)
+{
+	struct buf *names = ctx;
+	struct remote_env e;
+
+	remote_read_env(row, &e);
+	if (strcmp(e.state, "kept") != 0)
+		buf_put(names, e.name, strlen(e.name) + 1);
+	return 0;
+}
+
+static int umount_all(struct umount *u)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+	_cleanup_buf_ struct buf names = {0};
+	int r;
+
+	if (!remote_has_envs(u->c))
+		return CODE_DONE;
+	r = remote_connect(u->c, &u->fd);
+	if (r)
+		return r;
+	msg_begin(&request, CTL_LIST);
+	r = remote_call(u->c, u->fd, &request, collect, &names, &done);
+	if (!r && buf_error(&names))
+		r = call_fail_err(u->c, -ENOMEM, NULL, "umount");
+	if (r)
+		return r;
+	for (size_t i = 0; i < names.len;) {
+		const char *name = (const char *)names.data + i;
+
+		umount_one(u, name);
+		i += strlen(name) + 1;
+	}
+	return CODE_DONE;
+}
+
+static int umount_named(struct umount *u)
+{
+	const struct opt_args *a = u->c->args;
+
+	for (size_t i = 0; i < a->arg_count; i++) {
+		char name[REMOTE_NAME_BYTES];
+		int r = u->fd < 0 ? remote_connect_env(u->c, a->args[i],
+						       REMOTE_EXACT, &u->fd,
+						       name)
+				  : remote_find(u->c, u->fd, a->args[i],
+						REMOTE_EXACT, name);
+
+		u->worst = MAX(u->worst, r);
+		if (!r)
+			umount_one(u, name);
+	}
+	return CODE_DONE;
+}
+
+static int check_usage(const struct call *c)
+{
+	const struct opt_args *a = c->args;
+
+	if (opt_has(a, OPT_DISCARD) && opt_has(a, OPT_KEEP))
+		return call_fail(c, CODE_USAGE,
+				 "--discard: not together with --keep");
+	if (opt_has(a, OPT_ALL) && a->arg_count)
+		return call_fail(c, CODE_USAGE,
+				 "--all: not together with names");
+	if (!opt_has(a, OPT_ALL) && !a->arg_count) {
+		(void)call_fail(c, CODE_USAGE, "ENV: missing");
+		call_hint("usage: cowfs umount ENV...|--all");
+		return CODE_USAGE;
+	}
+	return CODE_DONE;
+}
+
+static int run(struct call *c)
+{
+	const struct opt_args *a = c->args;
+	struct umount u = {.c = c, .fd = -1};
+	int r = check_usage(c);
+
+	if (r)
+		return r;
+	if (opt_has(a, OPT_DISCARD))
+		u.flags |= CTL_FLAG_DISCARD;
+	if (opt_has(a, OPT_KEEP))
+		u.flags |= CTL_FLAG_KEEP;
+	if (opt_has(a, OPT_DRY_RUN))
+		u.flags |= CTL_FLAG_DRY_RUN;
+	out_init(&u.out, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
+	r = opt_has(a, OPT_ALL) ? umount_all(&u) : umount_named(&u);
+	r = call_finish(c, &u.out, MAX(r, u.worst));
+	out_fini(&u.out);
+	if (u.fd >= 0)
+		(void)close(u.fd);
+	return r;
+}
+
+const struct verb cmd_umount = {
+	.name = "umount",
+	.synopsis = "ENV...|--all",
+	.summary = "unmount environments and throw them away",
+	.text = "ENV is a name or the path where it is mounted. An environment "
+		"without changes is\nremoved. With changes it is unmounted and "
+		"kept (exit 4) unless --discard or --keep\nsays what to do. "
+		"One that processes still use stays mounted (exit 4); they "
+		"are\nnamed.",
+	.opts = options,
+	.opt_count = ARRAY_SIZE(options),
+	.arg = ARG_ENV,
+	.max_args = OPT_MANY,
+	.run = run,
+};

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * doctor_left.c - what processes that ended badly have left behind.
+ *
+ * Whatever a running command or server may just be making is given ten
+ * seconds: younger things are no findings. Only names that cowfs itself makes
+ * are removed.
+ */
+#include "cli/doctor.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/name.h"
+#include "cli/path.h"
+#include "cli/remote.h"
+
+enum { GRACE_SECONDS = 10, ANSWER_MS = 5000 };
+
+/* --- the server -------------------------------------------------------- */
+
+static int ask_list(int fd, struct doctor *d, struct buf *dead)
+{
+	_cleanup_msg_ struct msg request = {0}, answer = {0};
+	struct remote_env e;
+	int r;
+
+	msg_begin(&request, CTL_LIST);
+	r = msg_send(fd, &request, ANSWER_MS);
+	while (!r) {
+		r = msg_recv(fd, &answer, ANSWER_MS);
+		if (!r)
+			r = msg_check(&answer);
+		if (r || msg_verb(&answer) != CTL_ROW)
+			break;
+		remote_read_env(&answer, &e);
+		if (!strcmp(e.state, "dead"))
+			buf_put(dead, e.name, strlen(e.name) + 1);
+		else if (strcmp(e.state, "kept") != 0)
+			buf_put(&d->live, e.path, strlen(e.path) + 1);
+	}
+	return r;
+}
+
+/* Collects which mounts the running server answers for. */
+void doctor_server(struct doctor *d)
+{
+	_cleanup_buf_ struct buf dead = {0};
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (!d->running) {
+		doctor_note(d, "server", "not running");
+		return;
+	}
+	r = client_connect(d->c->store, &fd);
+	if (!r)
+		r = ask_list(fd, d, &dead);
+	if (r) {
+		doctor_problem(d, "server", false,
+			       "runs but does not answer: %s; "
+			       "see %s/server.log",
+			       err_text(r), d->c->store);
+		return;
+	}
+	d->live_known = true;
+	doctor_note(d, "server", "running");
+	for (size_t i = 0; i < dead.len;) {
+		const char *name = (const char *)dead.data + i;
+
+		doctor_problem(d, name, false,
+			       "its mount is broken; \"cowfs mount %s\" brings "
+			       "it back",
+			       name);
+		i += strlen(name) + 1;
+	}
+}
+
+static bool is_live(const struct doctor *d, const char *path)
+{
+	for (size_t i = 0; i < d->live.len;) {
+		const char *s = (const char *)d->live.data + i;
+
+		if (!strcmp(s, path))
+			return true;
+		i += strlen(s) + 1;
+	}
+	return false;
+}
+
+/* --- files ------------------------------------------------------------- */
+
+typedef void (*entry_fn)(struct doctor *d, int dirfd, const char *dir,
+			 const char *name);
+
+static void each_entry(struct doctor *d, const char *dir, entry_fn fn)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *e;
+
+	if (!stream) {
+		if (fd >= 0)
+			(void)close(fd);
+		return;
+	}
+	while ((e = readdir(stream)))
+		if (name_is_component(e->d_name, strlen(e->d_name)))
+			fn(d, fd, dir, e->d_name);
+	(void)closedir(stream);
+}
+
+/* ctime: a rename into the trash moves it, mtime stays. */
+static bool is_old(int dirfd, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	return clock_now().tv_sec - st.st_ctim.tv_sec > GRACE_SECONDS;
+}
+
+static void check_trash(struct doctor *d, int dirfd, const char *dir,
+			const char *name)
+{
+	char what[4352];
+	bool fixed;
+
+	if (!is_old(dirfd, name))
+		return;
+	fixed = d->fix && !io_remove_tree(dirfd, name);
+	(void)snprintf(what, sizeof what, "%s/%s", dir, name);
+	doctor_problem(d, what, fixed, "trash that nobody has emptied");
+}
+
+static void check_mount_point(struct doctor *d, int dirfd, const char *dir,
+			      const char *name)
+{
+	char what[4352];
+	bool fixed;
+
+	(void)snprintf(what, sizeof what, "%s/%s", dir, name);
+	/* A mount is never looked at (doctor_mounts.c told about it). */
+	if (mountinfo_has(&d->mounts, what) || is_live(d, what) ||
+	    !is_old(dirfd, name))
+		return;
+	fixed = d->fix && !unlinkat(dirfd, name, AT_REMOVEDIR);
+	doctor_problem(d, what, fixed, "mount point of nothing");
+}
+
+/* A store is made as STORE.new-HEX and renamed. */
+static void check_beside(struct doctor *d, int dirfd, const char *dir,
+			 const char *name)
+{
+	const char *store = path_last(d->c->store);
+	size_t n = strlen(store), marker = strlen(".new-");
+	const char *hex = name + n + marker;
+	char what[4352];
+	bool fixed;
+
+	if (strncmp(name, store, n) != 0 || strncmp(name + n, ".new-", marker) ||
+	    strlen(hex) != 16 || strspn(hex, "0123456789abcdef") != 16 ||
+	    !is_old(dirfd, name))
+		return;
+	fixed = d->fix && !io_remove_tree(dirfd, name);
+	(void)snprintf(what, sizeof what, "%s/%s", dir, name);
+	doctor_problem(d, what, fixed, "a store that was never finished");
+}
+
+static void check_socket(struct doctor *d, const char *path)
+{
+	struct stat st;
+
+	if (d->running || lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return;
+	doctor_problem(d, path, d->fix && !unlink(path),
+		       "socket of a server that has ended");
+}
+
+void doctor_left(struct doctor *d)
+{
+	_cleanup_free_ char *parent = strdup(d->c->store);
+	char path[4352];
+
+	if (parent && parent[1]) {
+		*strrchr(parent, '/') = 0;
+		each_entry(d, *parent ? parent : "/", check_beside);
+	}
+	if (!d->has_store)
+		return;
+	(void)snprintf(path, sizeof path, "%s/ctl.sock", d->c->store);
+	check_socket(d, path);
+	(void)snprintf(path, sizeof path, "%s/trash", d->c->store);
+	each_entry(d, path, check_trash);
+	if (d->running && !d->live_known)
+		return;
+	(void)snprintf(path, sizeof path, "%s/mnt", d->c->store);
+	each_entry(d, path, check_mount_point);
+}

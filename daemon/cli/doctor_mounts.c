@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * doctor_mounts.c - finding mounts that nobody serves, without touching them.
+ *
+ * Below STORE/mnt a mount is dead when no server of the store runs. Elsewhere
+ * (--at) it may be another store's. The kernel tells in /proc/P/fdinfo/N which
+ * connection a descriptor of /dev/fuse belongs to (since Linux 6.18); a mount
+ * of ours whose connection nobody holds is dead. Where the kernel does not
+ * tell, or processes are hidden from us, such mounts are left alone.
+ *
+ * umount2 with MNT_DETACH does not wait for a FUSE server, but a child with a
+ * time limit does it all the same.
+ */
+#include "cli/doctor.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+#include "cli/remote.h"
+
+enum {
+	UMOUNT_MS = 3000,
+	POLL_MS = 5,
+	NS_PER_MS = 1000000,
+	FDINFO_MAX = 1 << 16,
+};
+#define OUR_TYPE "fuse.cowfs"
+
+/* --- unmounting -------------------------------------------------------- */
+
+static _noreturn_ void detach(const char *path)
+{
+	if (geteuid() == 0)
+		_exit(umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) ? 1 : 0);
+	(void)execlp("fusermount3", "fusermount3", "-u", "-z", "-q", "--",
+		     path, (char *)NULL);
+	_exit(1);
+}
+
+static bool unmount(const char *path)
+{
+	uint64_t end = clock_mono_ns() + (uint64_t)UMOUNT_MS * NS_PER_MS;
+	pid_t pid = fork();
+	int state;
+
+	if (pid == 0)
+		detach(path);
+	while (pid > 0) {
+		pid_t r = waitpid(pid, &state, WNOHANG);
+
+		if (r == pid)
+			return WIFEXITED(state) && !WEXITSTATUS(state);
+		if ((r < 0 && errno != EINTR) || clock_mono_ns() > end)
+			break;
+		(void)poll(NULL, 0, POLL_MS);
+	}
+	if (pid > 0)
+		(void)kill(pid, SIGKILL);
+	return false;
+}
+
+/* --- whose connection -------------------------------------------------- */
+
+struct holders {
+	struct buf minors; /* unsigned each: connections that somebody holds */
+	bool complete;	   /* every descriptor of /dev/fuse was understood */
+};
+
+static void add_descriptor(struct holders *h, int proc, const char *pid,
+			   const char *fd)
+{
+	static const char key[] = "fuse_connection:";
+	_cleanup_buf_ struct buf text = {0};
+	char path[600];
+	const char *s;
+	unsigned minor;
+
+	(void)snprintf(path, sizeof path, "%s/fdinfo/%s", pid, fd);
+	if (io_read_file(proc, path, FDINFO_MAX, &text) < 0)
+		return; /* closed meanwhile */
+	s = buf_str(&text);
+	s = s ? strstr(s, key) : NULL;
+	if (!s) {
+		h->complete = false;
+		return;
+	}
+	minor = (unsigned)strtoul(s + sizeof key - 1, NULL, 10);
+	buf_put(&h->minors, &minor, sizeof minor);
+}
+
+static void add_process(struct holders *h, int proc, const char *pid)
+{
+	char path[300], target[32];
+	const struct dirent *e;
+	DIR *dir;
+	int fd;
+
+	(void)snprintf(path, sizeof path, "%s/fd", pid);
+	fd = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!dir) {
+		h->complete &= errno == ENOENT || errno == ESRCH;
+		if (fd >= 0)
+			(void)close(fd);
+		return;
+	}
+	while ((e = readdir(dir))) {
+		ssize_t n = readlinkat(fd, e->d_name, target, sizeof target);
+
+		if (n == (ssize_t)strlen("/dev/fuse") &&
+		    !memcmp(target, "/dev/fuse", (size_t)n))
+			add_descriptor(h, proc, pid, e->d_name);
+	}
+	(void)closedir(dir);
+}
+
+static void find_holders(struct holders *h)
+{
+	int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = proc >= 0 ? fdopendir(proc) : NULL;
+	const struct dirent *e;
+
+	h->complete = dir != NULL;
+	while (dir && (e = readdir(dir)))
+		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
+			add_process(h, proc, e->d_name);
+	if (dir)
+		(void)closedir(dir);
+	else if (proc >= 0)
+		(void)close(proc);
+}
+
+static bool is_held(const struct holders *h, unsigned minor)
+{
+	for (size_t at = 0; at < h->minors.len; at += sizeof minor) {
+		unsigned held;
+
+		memcpy(&held, h->minors.data + at, sizeof held);
+		if (held == minor)
+			return true;
+	}
+	return false;
+}
+
+/* --- findings ---------------------------------------------------------- */
+
+static bool is_below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	return !strncmp(path, dir, n) && path[n] == '/';
+}
+
+static bool is_dead(const struct doctor *d, const struct holders *h,
+		    const struct mount_line *m, const char *mnt)
+{
+	if (strcmp(m->type, OUR_TYPE) != 0 || is_held(h, m->minor))
+		return false;
+	if (is_below(m->path, mnt))
+		return !d->running || h->complete;
+	return h->complete;
+}
+
+void doctor_mounts(struct doctor *d)
+{
+	struct holders h = {0};
+	char mnt[4352];
+
+	(void)snprintf(mnt, sizeof mnt, "%s/mnt", d->c->store);
+	find_holders(&h);
+	/* The newest first: one may lie on another. */
+	for (size_t i = d->mounts.count; i > 0; i--) {
+		struct mount_line *m = &d->mounts.v[i - 1];
+		bool bind = !strcmp(m->path, mnt) && !d->running;
+
+		if (!bind && !is_dead(d, &h, m, mnt))
+			continue;
+		if (d->fix && unmount(m->path)) {
+			doctor_problem(d, m->path, true,
+				       "a mount that nobody serves");
+			m->path[0] = 0;
+			continue;
+		}
+		doctor_problem(d, m->path, false, "%s",
+			       bind ? "still a mount, but no server runs"
+				    : "a mount that nobody serves");
+	}
+	buf_fini(&h.minors);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * main.c - the command table and the way into it.
+ *
+ * A mount must be there in milliseconds, so nothing is set up that a verb may
+ * not need: no locale, no store, no thread.
+ */
+#include "cli/cmd.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "cli/path.h"
+
+const struct verb *const cmd_verbs[] = {
+	&cmd_import, &cmd_snapshots, &cmd_tag,	     &cmd_rm,	  &cmd_mount,
+	&cmd_umount, &cmd_ps,	     &cmd_show,	     &cmd_diff,	  &cmd_doctor,
+	&cmd_daemon, &cmd_completion, &cmd_help, &cmd_version,
+};
+const size_t cmd_verb_count = ARRAY_SIZE(cmd_verbs);
+
+/* A closed standard descriptor would be taken by the next open, and results
+ * end in the store. /dev/null read-only makes writing fail, as it should. */
+static void open_standard_fds(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", O_RDONLY) < 0)
+			return;
+}
+
+static int fail_usage(const struct opt_args *a, const struct diag *diag)
+{
+	const char *line = diag_line(diag, 0), *hint = diag_line(diag, 1);
+
+	(void)fprintf(stderr, "cowfs %s%s%s\n", a->verb ? a->verb->name : "",
+		      a->verb ? ": " : "", line ? line : "out of memory");
+	if (hint)
+		(void)fprintf(stderr, "%s\n", hint);
+	return CODE_USAGE;
+}
+
+static int run(const struct opt_args *a, struct call *c, struct diag *diag)
+{
+	if (a->version)
+		return version_print(c);
+	if (a->help)
+		return help_print(c, a->verb);
+	if (!a->verb) {
+		diag_add(diag, "COMMAND: missing");
+		diag_add(diag, "\"cowfs help\" lists the commands");
+		return fail_usage(a, diag);
+	}
+	if (opt_check_count(a, diag))
+		return fail_usage(a, diag);
+	return a->verb->run(c);
+}
+
+int main(int argc, char **argv)
+{
+	_cleanup_(opt_fini) struct opt_args args = {0};
+	_cleanup_diag_ struct diag diag = {0};
+	_cleanup_free_ char *store = NULL;
+	struct call c = {.args = &args};
+	int r;
+
+	open_standard_fds();
+	/* Writing to a closed pipe is an error that is reported like others. */
+	(void)signal(SIGPIPE, SIG_IGN);
+	r = argc ? opt_parse(cmd_verbs, cmd_verb_count, argv, &args, &diag)
+		 : -EINVAL;
+	if (r)
+		return fail_usage(&args, &diag);
+	c.verb = args.verb ? args.verb : &cmd_help;
+	c.json = args.json;
+	r = path_store(args.store, &store);
+	if (r)
+		return call_fail(&c, CODE_FAILED, "store: %s", err_text(r));
+	c.store = store;
+	return run(&args, &c, &diag);
+}

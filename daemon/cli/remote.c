@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * remote.c - one connection a command, one request after the other.
+ *
+ * Paths are compared as text: a look at them (stat, realpath) could wait for a
+ * mount whose server hangs, which is just when umount must work.
+ */
+#include "cli/remote.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/name.h"
+#include "cli/path.h"
+#include "serve/serve.h"
+
+static int open_in_store(const struct call *c, const char *name, int flags)
+{
+	_cleanup_close_ int dir =
+		open(c->store, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir < 0)
+		return -errno;
+	return openat(dir, name, flags | O_CLOEXEC);
+}
+
+bool remote_has_store(const struct call *c)
+{
+	_cleanup_close_ int fd = open_in_store(c, "format", O_PATH);
+
+	return fd >= 0;
+}
+
+bool remote_has_envs(const struct call *c)
+{
+	int fd = open_in_store(c, "envs", O_RDONLY | O_DIRECTORY);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *e;
+	bool found = false;
+
+	if (!dir) {
+		if (fd >= 0)
+			(void)close(fd);
+		return false;
+	}
+	while (!found && (e = readdir(dir)))
+		found = name_is_label(e->d_name);
+	(void)closedir(dir);
+	return found;
+}
+
+int remote_connect(const struct call *c, int *ret_fd)
+{
+	_cleanup_diag_ struct diag diag = {0};
+	int r = serve_connect(c->store, &diag, ret_fd);
+
+	return r < 0 ? call_fail_err(c, r, &diag, "server") : CODE_DONE;
+}
+
+/* The first line is "what: why"; the others stand for themselves. */
+int remote_say(const struct call *c, const struct msg *done, int code)
+{
+	char line[4352 * 2];
+
+	for (size_t i = 0;; i++) {
+		size_t n;
+		const uint8_t *s = msg_get(done, CTL_TAG_LINE, i, &n);
+
+		if (!s) {
+			if (!i)
+				(void)call_fail(c, 0, "server: no reason given");
+			return code > CODE_BUSY ? CODE_FAILED : code;
+		}
+		n = MIN(n, sizeof line - 1);
+		memcpy(line, s, n);
+		line[n] = 0;
+		if (i)
+			call_hint("%s", line);
+		else
+			(void)call_fail(c, 0, "%s", line);
+	}
+}
+
+int remote_call(const struct call *c, int fd, const struct msg *request,
+		client_row_fn fn, void *ctx, struct msg *ret_done)
+{
+	struct msg done = {0};
+	int r = client_call(fd, request, fn, ctx, &done);
+	uint64_t code;
+
+	if (r < 0) {
+		msg_fini(&done);
+		return call_fail(c, exit_code_of(r), "server: %s",
+				 err_text(r));
+	}
+	code = msg_get_u64(&done, CTL_TAG_CODE, CODE_DONE);
+	if (code == CODE_DONE) {
+		*ret_done = done;
+		return CODE_DONE;
+	}
+	r = remote_say(c, &done, (int)MIN(code, (uint64_t)INT_MAX));
+	msg_fini(&done);
+	return r;
+}
+
+static void read_str(const struct msg *row, enum ctl_tag tag, char *s,
+		     size_t size)
+{
+	if (msg_get_str(row, tag, s, size) < 0)
+		s[0] = 0;
+}
+
+void remote_read_env(const struct msg *row, struct remote_env *e)
+{
+	read_str(row, CTL_TAG_NAME, e->name, sizeof e->name);
+	read_str(row, CTL_TAG_STATE, e->state, sizeof e->state);
+	read_str(row, CTL_TAG_SNAPSHOT, e->snapshot, sizeof e->snapshot);
+	read_str(row, CTL_TAG_REF, e->ref, sizeof e->ref);
+	read_str(row, CTL_TAG_PATH, e->path, sizeof e->path);
+	read_str(row, CTL_TAG_SOURCE, e->source, sizeof e->source);
+	e->created = msg_get_u64(row, CTL_TAG_TIME, 0);
+}
+
+struct finder {
+	const char *path;
+	enum remote_match match;
+	size_t best; /* length of the longest mount point that fits */
+	char *name;
+};
+
+static int find_row(void *ctx, const struct msg *row)
+{
+	struct finder *f = ctx;
+	struct remote_env e;
+	size_t n;
+
+	remote_read_env(row, &e);
+	n = strlen(e.path);
+	if (n <= f->best || strncmp(e.path, f->path, n) != 0)
+		return 0;
+	if (f->path[n] && (f->match == REMOTE_EXACT || f->path[n] != '/'))
+		return 0;
+	f->best = n;
+	(void)snprintf(f->name, REMOTE_NAME_BYTES, "%s", e.name);
+	return 0;
+}
+
+static int find_by_path(const struct call *c, int fd, const char *arg,
+			struct finder *f)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+	int r;
+
+	msg_begin(&request, CTL_LIST);
+	r = remote_call(c, fd, &request, find_row, f, &done);
+	if (r)
+		return r;
+	if (!f->best)
+		return call_fail(c, CODE_FAILED,
+				 "%s: no environment is mounted there", arg);
+	return CODE_DONE;
+}
+
+int remote_find(const struct call *c, int fd, const char *arg,
+		enum remote_match match, char ret_name[REMOTE_NAME_BYTES])
+{
+	_cleanup_free_ char *path = NULL;
+	struct finder f = {.match = match, .name = ret_name};
+	int r;
+
+	if (!path_is_path(arg)) {
+		if (!name_is_label(arg))
+			return call_fail(c, CODE_USAGE,
+					 "%s: not a name of an environment",
+					 arg);
+		(void)snprintf(ret_name, REMOTE_NAME_BYTES, "%s", arg);
+		return CODE_DONE;
+	}
+	r = path_absolute(arg, true, &path);
+	if (r)
+		return call_fail_err(c, r, NULL, arg);
+	f.path = path;
+	return find_by_path(c, fd, arg, &f);
+}
+
+int remote_connect_env(const struct call *c, const char *arg,
+		       enum remote_match match, int *ret_fd,
+		       char ret_name[REMOTE_NAME_BYTES])
+{
+	int r;
+
+	if (!path_is_path(arg) && !name_is_label(arg))
+		return call_fail(c, CODE_USAGE,
+				 "%s: not a name of an environment", arg);
+	if (!remote_has_store(c)) {
+		r = call_fail(c, CODE_FAILED, "%s: unknown environment", arg);
+		call_hint("there is no store at %s", c->store);
+		return r;
+	}
+	r = remote_connect(c, ret_fd);
+	return r ? r : remote_find(c, *ret_fd, arg, match, ret_name);
+}

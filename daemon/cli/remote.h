@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * remote.h - asking the server, and saying what it answered.
+ *
+ * Contract
+ *   Ownership   the caller closes descriptors and frees messages
+ *   Threads     one; before store_open (serve.h)
+ *   Errors      exit codes; the error has been said on standard error
+ */
+#ifndef COWFS_CLI_REMOTE_H
+#define COWFS_CLI_REMOTE_H
+
+#include "cli/cmd.h"
+#include "ctl/client.h"
+
+enum { REMOTE_NAME_BYTES = 65 }; /* an environment's name with its NUL */
+
+/* Whether there is a store; whether it has environments, mounted or not. */
+bool remote_has_store(const struct call *c);
+bool remote_has_envs(const struct call *c);
+/* Connects, starting the server when none runs. */
+_must_check_ int remote_connect(const struct call *c, int *ret_fd);
+/* Asks; says the lines of an answer that is not "done". ret_done is set on
+ * CODE_DONE only. */
+_must_check_ int remote_call(const struct call *c, int fd,
+			     const struct msg *request, client_row_fn fn,
+			     void *ctx, struct msg *ret_done);
+
+/* Says the lines of an answer; returns its code. */
+int remote_say(const struct call *c, const struct msg *done, int code);
+
+/* One environment, as CTL_LIST and CTL_SHOW tell it. */
+struct remote_env {
+	char name[REMOTE_NAME_BYTES];
+	char state[16];
+	char snapshot[64];
+	char ref[256];
+	char path[4352];
+	char source[4352];
+	uint64_t created;
+};
+/* Reads a row; what is missing is "". */
+void remote_read_env(const struct msg *row, struct remote_env *ret_env);
+
+enum remote_match {
+	REMOTE_EXACT,  /* a path must be the mount point */
+	REMOTE_WITHIN, /* or anything below it */
+};
+/* Finds the environment that an argument names: itself or its path. */
+_must_check_ int remote_find(const struct call *c, int fd, const char *arg,
+			     enum remote_match match,
+			     char ret_name[REMOTE_NAME_BYTES]);
+/* remote_connect and remote_find; without a store the name is unknown. */
+_must_check_ int remote_connect_env(const struct call *c, const char *arg,
+				    enum remote_match match, int *ret_fd,
+				    char ret_name[REMOTE_NAME_BYTES]);
+
+#endif
