@@ -41,12 +41,17 @@ static inline void mutex_fini(struct mutex *l)
 	(void)pthread_mutex_destroy(&l->m);
 }
 
-static inline NO_ANALYSIS ACQUIRE(l) void mutex_lock(struct mutex *l)
+/* An attribute that names a parameter must follow it, which only a declaration
+ * allows. */
+static inline void mutex_lock(struct mutex *l) ACQUIRE(l);
+static inline void mutex_unlock(struct mutex *l) RELEASE(l);
+
+static inline NO_ANALYSIS void mutex_lock(struct mutex *l)
 {
 	(void)pthread_mutex_lock(&l->m);
 }
 
-static inline NO_ANALYSIS RELEASE(l) void mutex_unlock(struct mutex *l)
+static inline NO_ANALYSIS void mutex_unlock(struct mutex *l)
 {
 	(void)pthread_mutex_unlock(&l->m);
 }

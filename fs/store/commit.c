@@ -58,7 +58,7 @@ static int settle(struct batch *b, struct index_txn *t,
 static int put_objects(struct batch *b, struct index_txn *t)
 {
 	_cleanup_free_ struct batch_entry **list =
-		malloc((b->pending.count + 1) * sizeof(struct batch_entry *));
+		calloc(b->pending.count + 1, sizeof(void *));
 	size_t n = 0;
 	int r = 0;
 
@@ -67,7 +67,7 @@ static int put_objects(struct batch *b, struct index_txn *t)
 	for (struct batch_block *k = b->blocks; k; k = k->next)
 		for (size_t i = 0; i < k->used; i++)
 			list[n++] = &k->entries[i];
-	qsort(list, n, sizeof *list, compare_entries);
+	qsort(list, n, sizeof(void *), compare_entries);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		const struct batch_entry *e = list[i];
 

@@ -62,28 +62,40 @@ static bool is_sealed(struct buf *text)
 	return strlen(s) == text->len && strcmp(last + 1, want) == 0;
 }
 
+/* Returns the version of a whole format file, 0 of a damaged one. */
+static unsigned long sealed_version(struct buf *text)
+{
+	static const char key[] = "cowfs store ";
+	const char *s = buf_str(text);
+
+	if (!s || !is_sealed(text) || strncmp(s, key, strlen(key)) != 0)
+		return 0;
+	return strtoul(s + strlen(key), NULL, 10);
+}
+
 int store_check_format_int(int fd, const char *path, struct diag *diag)
 {
 	_cleanup_buf_ struct buf text = {0};
 	_cleanup_buf_ struct buf want = {0};
-	unsigned version = 0;
+	unsigned long version;
 	int r = io_read_file(fd, "format", FORMAT_FILE_MAX, &text);
 
 	if (r == -EFBIG)
 		r = -EFSBADCRC;
 	if (r < 0 && r != -EFSBADCRC)
 		return r;
-	if (r < 0 || !is_sealed(&text) ||
-	    sscanf(buf_str(&text), "cowfs store %u\n", &version) != 1)
+	version = r < 0 ? 0 : sealed_version(&text);
+	if (version == 0)
 		return diag_fail(diag, -EFSBADCRC,
 				 "%s/format is damaged: it does not fit its "
 				 "checksum",
 				 path);
 	if (version != FORMAT_VERSION)
-		return diag_fail(diag, -EPROTONOSUPPORT,
-				 "the store %s has format %u, this cowfs knows "
-				 "%d: use a newer cowfs",
-				 path, version, FORMAT_VERSION);
+		return diag_fail(
+			diag, -EPROTONOSUPPORT,
+			"the store %s has format %lu, this cowfs knows "
+			"%d: use a newer cowfs",
+			path, version, FORMAT_VERSION);
 	encode_format(&want);
 	r = buf_error(&want);
 	if (r < 0)

@@ -139,8 +139,9 @@ static int open_segment(struct segments *g, uint32_t number)
 }
 
 /* Returns the slot that holds the segment, counted as in use, or NULL. */
-static REQUIRES(&g->lock) struct slot *take_slot_locked(struct segments *g,
-							uint32_t number)
+static struct slot *take_slot_locked(struct segments *g, uint32_t number)
+	REQUIRES(&g->lock);
+static struct slot *take_slot_locked(struct segments *g, uint32_t number)
 {
 	struct slot *s = &g->slots[number % OPEN_MAX_SEGMENTS];
 
@@ -151,8 +152,10 @@ static REQUIRES(&g->lock) struct slot *take_slot_locked(struct segments *g,
 }
 
 /* Gives fd to the segment's slot, unless that is in use. */
-static REQUIRES(&g->lock) struct slot *fill_slot_locked(struct segments *g,
-							uint32_t number, int fd)
+static struct slot *fill_slot_locked(struct segments *g, uint32_t number,
+				     int fd) REQUIRES(&g->lock);
+static struct slot *fill_slot_locked(struct segments *g, uint32_t number,
+				     int fd)
 {
 	struct slot *s = &g->slots[number % OPEN_MAX_SEGMENTS];
 
