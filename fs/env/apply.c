@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How: the only place where an environment's state changes. It takes the items
+ * of one transaction, live just after their append or at replay. Items carry
+ * results ("the attributes are now these"), not operations, so that applying
+ * needs no decision and cannot come out differently a second time.
+ *
+ * Bytes come from a file: everything is checked; what makes no sense is
+ * -EFSCORRUPTED.
+ */
+#include "env/env_int.h"
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/name.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+static struct timespec take_time(struct bytes *r)
+{
+	struct timespec t;
+
+	t.tv_sec = (time_t)bytes_u64(r);
+	t.tv_nsec = (long)bytes_u32(r);
+	if (t.tv_nsec >= 1000000000)
+		r->bad = true;
+	return t;
+}
+
+static uint64_t take_ino(struct bytes *r)
+{
+	uint64_t ino = bytes_u64(r);
+
+	if (!ino || ino > FORMAT_MAX_INODE)
+		r->bad = true;
+	return ino;
+}
+
+static const char *take_name(struct bytes *r, size_t *ret_len)
+{
+	const uint8_t *p = bytes_block(r, NAME_MAX_BYTES, ret_len);
+
+	if (!p || !name_is_component(p, *ret_len))
+		r->bad = true;
+	return (const char *)p;
+}
+
+/* Takes a block as a string of its own. */
+static char *take_string(struct bytes *r, size_t max)
+{
+	size_t len;
+	const uint8_t *p = bytes_block(r, max, &len);
+	char *s;
+
+	if (!p || !len || memchr(p, 0, len)) {
+		r->bad = true;
+		return NULL;
+	}
+	s = malloc(len + 1);
+	if (!s)
+		return NULL;
+	memcpy(s, p, len);
+	s[len] = '\0';
+	return s;
+}
+
+static int apply_inode(struct env *e, struct bytes *r)
+{
+	struct iattr a = {.ino = take_ino(r)};
+	struct inode *in;
+	int ret;
+
+	a.parent = bytes_u64(r);
+	a.rdev = bytes_u64(r);
+	a.size = bytes_u64(r);
+	a.mode = bytes_u32(r);
+	a.uid = bytes_u32(r);
+	a.gid = bytes_u32(r);
+	a.nlink = bytes_u32(r);
+	a.atime = take_time(r);
+	a.mtime = take_time(r);
+	a.ctime = take_time(r);
+	a.btime = take_time(r);
+	if (r->bad)
+		return -EFSCORRUPTED;
+	ret = itable_need(e, a.ino, &in);
+	if (ret < 0)
+		return ret;
+	in->a = a;
+	if (a.ino >= e->next_ino)
+		e->next_ino = a.ino + 1;
+	if (S_ISDIR(a.mode) && !a.nlink) { /* removed: it had no names left */
+		names_free(e, in);
+		ret = names_need(e, in);
+		if (ret < 0)
+			return ret;
+		in->names->opaque = true;
+		in->names->live = 0;
+	}
+	return 0;
+}
+
+static int apply_times(struct env *e, struct bytes *r)
+{
+	uint64_t ino = take_ino(r), size = bytes_u64(r);
+	struct timespec t = take_time(r);
+	struct inode *in;
+	int ret;
+
+	if (r->bad)
+		return -EFSCORRUPTED;
+	ret = itable_need(e, ino, &in);
+	if (ret < 0)
+		return ret;
+	in->a.size = size;
+	in->a.mtime = in->a.ctime = t;
+	return 0;
+}
+
+/* Finds a directory in the table, with its names. */
+static int need_dir(struct env *e, uint64_t ino, struct inode **ret_dir)
+{
+	int r = itable_need(e, ino, ret_dir);
+
+	if (r < 0)
+		return r;
+	if (!S_ISDIR((*ret_dir)->a.mode))
+		return -EFSCORRUPTED;
+	return names_need(e, *ret_dir);
+}
+
+static int apply_dent(struct env *e, struct bytes *r)
+{
+	uint64_t parent = take_ino(r), ino = take_ino(r), cookie = bytes_u64(r);
+	struct inode *dir;
+	size_t len;
+	const char *name = take_name(r, &len);
+	int ret;
+
+	if (r->bad || !cookie)
+		return -EFSCORRUPTED;
+	ret = need_dir(e, parent, &dir);
+	return ret < 0 ? ret : names_set(e, dir, name, len, ino, cookie);
+}
+
+static int apply_gone(struct env *e, struct bytes *r)
+{
+	uint64_t parent = take_ino(r);
+	struct inode *dir;
+	size_t len;
+	const char *name = take_name(r, &len);
+	int ret;
+
+	if (r->bad)
+		return -EFSCORRUPTED;
+	ret = need_dir(e, parent, &dir);
+	return ret < 0 ? ret : names_remove(e, dir, name, len);
+}
+
+static int need_file(struct env *e, uint64_t ino, struct inode **ret_inode)
+{
+	int r = itable_need(e, ino, ret_inode);
+
+	if (r >= 0 && !S_ISREG((*ret_inode)->a.mode))
+		return -EFSCORRUPTED;
+	return r;
+}
+
+static int apply_map(struct env *e, struct bytes *r)
+{
+	uint64_t ino = take_ino(r), fblock = bytes_u64(r);
+	uint64_t count = bytes_u64(r), block = bytes_u64(r);
+	const uint64_t max = FORMAT_MAX_FILE >> ENV_BLOCK_SHIFT;
+	struct inode *in;
+	int ret;
+
+	if (r->bad || fblock > max || count > max || block > UINT64_MAX / 8192)
+		return -EFSCORRUPTED;
+	ret = need_file(e, ino, &in);
+	if (ret < 0)
+		return ret;
+	if (block >= BLOCK_FIRST && block + count > e->data.next_block)
+		e->data.next_block = block + count;
+	return map_set(e, in, fblock, count, block);
+}
+
+static int apply_cut(struct env *e, struct bytes *r)
+{
+	uint64_t ino = take_ino(r), size = bytes_u64(r);
+	struct inode *in;
+	int ret;
+
+	if (r->bad || size > FORMAT_MAX_FILE)
+		return -EFSCORRUPTED;
+	ret = need_file(e, ino, &in);
+	if (ret < 0)
+		return ret;
+	map_cut(e, in, ALIGN_UP(size, ENV_BLOCK) >> ENV_BLOCK_SHIFT);
+	in->base_size = MIN(in->base_size, size);
+	if (!in->base_size)
+		memset(&in->content, 0, sizeof in->content);
+	return 0;
+}
+
+static int apply_xattr(struct env *e, struct bytes *r, bool set)
+{
+	uint64_t ino = take_ino(r);
+	_cleanup_free_ char *name = take_string(r, FORMAT_MAX_XATTR_NAME);
+	const uint8_t *value = NULL;
+	struct inode *in;
+	size_t len = 0;
+	int ret;
+
+	if (set)
+		value = bytes_block(r, FORMAT_MAX_XATTR_VALUE, &len);
+	if (r->bad)
+		return -EFSCORRUPTED;
+	if (!name)
+		return -ENOMEM;
+	ret = itable_need(e, ino, &in);
+	if (ret < 0)
+		return ret;
+	return set ? xattr_set(e, in, name, value, len)
+		   : xattr_unset(e, in, name);
+}
+
+static int apply_target(struct env *e, struct bytes *r)
+{
+	uint64_t ino = take_ino(r);
+	_cleanup_free_ char *target = take_string(r, FORMAT_MAX_TARGET);
+	struct inode *in;
+	int ret;
+
+	if (r->bad)
+		return -EFSCORRUPTED;
+	if (!target)
+		return -ENOMEM;
+	ret = itable_need(e, ino, &in);
+	if (ret < 0)
+		return ret;
+	free(in->target);
+	in->target = TAKE_PTR(target);
+	return 0;
+}
+
+static int apply_free(struct env *e, struct bytes *r)
+{
+	uint64_t ino = take_ino(r);
+	struct inode *in;
+
+	if (r->bad)
+		return -EFSCORRUPTED;
+	in = itable_find(e, ino);
+	if (in && in->a.nlink)
+		return -EFSCORRUPTED;
+	if (in)
+		itable_drop(e, in);
+	return 0;
+}
+
+static int apply_item(struct env *e, uint8_t type, struct bytes *r)
+{
+	switch (type) {
+	case ITEM_INODE:
+		return apply_inode(e, r);
+	case ITEM_TIMES:
+		return apply_times(e, r);
+	case ITEM_DENT:
+		return apply_dent(e, r);
+	case ITEM_GONE:
+		return apply_gone(e, r);
+	case ITEM_MAP:
+		return apply_map(e, r);
+	case ITEM_CUT:
+		return apply_cut(e, r);
+	case ITEM_XATTR:
+		return apply_xattr(e, r, true);
+	case ITEM_XGONE:
+		return apply_xattr(e, r, false);
+	case ITEM_TARGET:
+		return apply_target(e, r);
+	case ITEM_FREE:
+		return apply_free(e, r);
+	default:
+		return -EFSCORRUPTED;
+	}
+}
+
+int apply_items(struct env *e, const uint8_t *items, size_t len)
+{
+	struct bytes r = bytes_of(items, len);
+
+	while (r.left && !r.bad) {
+		int ret = apply_item(e, bytes_u8(&r), &r);
+
+		if (ret < 0)
+			return ret;
+	}
+	return r.bad ? -EFSCORRUPTED : 0;
+}

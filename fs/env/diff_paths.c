@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How: paths that may differ are
+ *   - the base paths of every changed inode,
+ *   - every changed name, under the directory's present and its base path,
+ *   - everything below a directory that stood or stands there alone.
+ * Each candidate is looked up on both sides; the set grows while it is walked.
+ * A path in neither set cannot differ: its inode and all names above it are as
+ * in the base.
+ */
+#include "env/diff_int.h"
+
+#include "base/err.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+struct diff_path *diff_find(const struct diff_set *set, const char *path,
+			    size_t len)
+{
+	struct hnode *n = hmap_first(&set->map, hmap_hash_bytes(path, len, 1));
+
+	for (; n; n = hmap_next(n)) {
+		struct diff_path *p = container_of(n, struct diff_path, node);
+
+		if (p->len == len && !memcmp(p->path, path, len))
+			return p;
+	}
+	return NULL;
+}
+
+static int set_add(struct diff_set *set, const char *path, size_t len)
+{
+	struct diff_path *p;
+	int r;
+
+	if (diff_find(set, path, len))
+		return 0;
+	if (set->count == set->cap) {
+		size_t cap = set->cap ? set->cap * 2 : 64;
+		struct diff_path **v = realloc(set->paths, cap * sizeof *v);
+
+		if (!v)
+			return -ENOMEM;
+		set->paths = v;
+		set->cap = cap;
+	}
+	p = calloc(1, sizeof *p);
+	if (!p)
+		return -ENOMEM;
+	p->path = strndup(path, len);
+	p->len = len;
+	r = p->path ? hmap_insert(&set->map, &p->node,
+				  hmap_hash_bytes(path, len, 1))
+		    : -ENOMEM;
+	if (r < 0) {
+		free(p->path);
+		free(p);
+		return r;
+	}
+	set->paths[set->count++] = p;
+	return 0;
+}
+
+/* Adds dir/name. */
+static int set_add_below(struct diff_set *set, const char *dir, size_t dir_len,
+			 const char *name, size_t len)
+{
+	_cleanup_buf_ struct buf b = {0};
+	int r;
+
+	buf_put(&b, dir, dir_len);
+	if (dir_len)
+		buf_put_u8(&b, '/');
+	buf_put(&b, name, len);
+	r = buf_error(&b);
+	return r < 0 ? r : set_add(set, (const char *)b.data, b.len);
+}
+
+void diff_free(struct diff_set *set)
+{
+	for (size_t i = 0; i < set->count; i++) {
+		free(set->paths[i]->path);
+		free(set->paths[i]);
+	}
+	free(set->paths);
+	hmap_fini(&set->map);
+	memset(set, 0, sizeof *set);
+}
+
+/* --- paths of numbers ------------------------------------------------------ */
+
+/* Paths are put together from the end: numbers upwards first. */
+struct chain {
+	uint64_t ino[FORMAT_MAX_DEPTH + 1];
+	size_t depth;
+};
+
+int diff_base_path(struct env *e, uint64_t ino, struct buf *out)
+{
+	_cleanup_free_ struct chain *c = calloc(1, sizeof *c);
+	struct base_node n;
+	int r = 0;
+
+	if (!c)
+		return -ENOMEM;
+	while (ino != ENV_ROOT) {
+		if (c->depth > FORMAT_MAX_DEPTH)
+			return -EFSCORRUPTED;
+		c->ino[c->depth++] = ino;
+		r = base_find(&e->base, ino, &n);
+		if (r < 0)
+			return r;
+		ino = n.parent;
+	}
+	while (c->depth && r >= 0) {
+		if (out->len)
+			buf_put_u8(out, '/');
+		r = base_name(&e->base, c->ino[--c->depth], out);
+	}
+	return r;
+}
+
+/* Appends the present path of a directory. -ENOENT: it has none. */
+static int dir_path(struct env *e, uint64_t ino, struct buf *out)
+{
+	_cleanup_free_ struct chain *c = calloc(1, sizeof *c);
+	struct iattr a;
+	int r = 0;
+
+	if (!c)
+		return -ENOMEM;
+	while (ino != ENV_ROOT) {
+		if (c->depth > FORMAT_MAX_DEPTH)
+			return -ENAMETOOLONG;
+		r = inode_get(e, ino, &a);
+		if (r >= 0 && !a.nlink)
+			r = -ENOENT;
+		if (r < 0)
+			return r;
+		c->ino[c->depth++] = ino;
+		ino = a.parent;
+	}
+	while (c->depth && r >= 0) {
+		const struct inode *in = itable_find(e, c->ino[--c->depth]);
+
+		if (out->len)
+			buf_put_u8(out, '/');
+		if (in && in->dent)
+			buf_put(out, in->dent->name, in->dent->len);
+		else
+			r = base_name(&e->base, c->ino[c->depth], out);
+	}
+	return r < 0 ? r : buf_error(out);
+}
+
+/* --- candidates ------------------------------------------------------------ */
+
+static int add_names(struct diff_set *set, const struct names *names,
+		     const struct buf *dir)
+{
+	struct hmap_cursor c = {0};
+	struct hnode *h;
+
+	while ((h = hmap_each(&names->map, &c))) {
+		const struct dent *d = container_of(h, struct dent, node);
+		int r = set_add_below(set, (const char *)dir->data, dir->len,
+				      d->name, d->len);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int add_inode(struct env *e, struct diff_set *set,
+		     const struct inode *in)
+{
+	_cleanup_buf_ struct buf base = {0}, now = {0};
+	int r = 0;
+
+	if (in->has_base) {
+		r = diff_base_path(e, in->a.ino, &base);
+		if (r >= 0)
+			r = set_add(set, base.data ? (char *)base.data : "",
+				    base.len);
+	}
+	if (r < 0 || !in->names || !S_ISDIR(in->a.mode))
+		return r;
+	if (in->has_base)
+		r = add_names(set, in->names, &base);
+	if (r < 0 || !in->a.nlink)
+		return r;
+	r = dir_path(e, in->a.ino, &now);
+	if (r == -ENOENT) /* below a directory that is gone */
+		return 0;
+	return r < 0 ? r : add_names(set, in->names, &now);
+}
+
+/* Adds the other names of changed inodes that the base has several of. */
+static int add_links(struct env *e, struct diff_set *set)
+{
+	for (uint64_t i = 0; i < e->base.links.count; i++) {
+		_cleanup_buf_ struct buf path = {0};
+		struct links_entry l;
+		int r;
+
+		links_at(&e->base.links, i, &l);
+		if (!itable_find(e, l.first + ENV_ROOT))
+			continue;
+		r = diff_base_path(e, l.position + ENV_ROOT, &path);
+		if (r >= 0)
+			r = set_add(set, (char *)path.data, path.len);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* --- both sides of a path -------------------------------------------------- */
+
+static int base_at(struct env *e, const char *path, struct base_node *ret)
+{
+	int r = base_find(&e->base, ENV_ROOT, ret);
+
+	while (r >= 0 && *path) {
+		size_t len = strcspn(path, "/");
+
+		if (!S_ISDIR(ret->mode))
+			return -ENOENT;
+		r = base_lookup(&e->base, ret->ino, path, len, ret, NULL);
+		path += len + (path[len] == '/');
+	}
+	return r;
+}
+
+static int now_at(struct env *e, const char *path, struct iattr *ret)
+{
+	int r = inode_get(e, ENV_ROOT, ret);
+
+	while (r >= 0 && *path) {
+		size_t len = strcspn(path, "/");
+		struct found f;
+
+		if (!S_ISDIR(ret->mode))
+			return -ENOENT;
+		r = dir_find(e, ret->ino, path, len, &f);
+		if (r >= 0)
+			r = inode_get(e, f.ino, ret);
+		path += len + (path[len] == '/');
+	}
+	return r;
+}
+
+struct below {
+	struct diff_set *set;
+	const struct diff_path *dir;
+	int error;
+};
+
+static bool below_now(void *ctx, const char *name, size_t len,
+		      const struct env_attr *attr, uint64_t next)
+{
+	struct below *b = ctx;
+
+	(void)attr;
+	(void)next;
+	b->error = set_add_below(b->set, b->dir->path, b->dir->len, name, len);
+	return b->error >= 0;
+}
+
+static int below_base(struct env *e, struct diff_set *set,
+		      const struct diff_path *dir)
+{
+	struct tree_entry t;
+	struct object *o;
+	int r = base_dir(&e->base, dir->old.ino, &o);
+
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < o->tree.count && r >= 0; i++) {
+		tree_entry_at(&o->tree, i, &t);
+		r = set_add_below(set, dir->path, dir->len, t.name,
+				  t.name_len);
+	}
+	base_unpin(&e->base, o);
+	return r;
+}
+
+static int path_load(struct env *e, struct diff_set *set, struct diff_path *p)
+{
+	struct below b = {set, p, 0};
+	bool same;
+	int r = base_at(e, p->path, &p->old);
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	p->in_base = r >= 0;
+	r = now_at(e, p->path, &p->now);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	p->is_now = r >= 0;
+	same = p->in_base && p->is_now && p->old.ino == p->now.ino;
+	r = 0;
+	if (!same && p->in_base && S_ISDIR(p->old.mode))
+		r = below_base(e, set, p);
+	if (r >= 0 && !same && p->is_now && S_ISDIR(p->now.mode)) {
+		r = dir_list_locked(e, p->now.ino, 0, below_now, &b);
+		if (r >= 0)
+			r = b.error;
+	}
+	return r;
+}
+
+int diff_collect(struct env *e, struct diff_set *set)
+{
+	struct hmap_cursor c = {0};
+	struct hnode *h;
+	int r = 0;
+
+	while (r >= 0 && (h = hmap_each(&e->inodes, &c)))
+		r = add_inode(e, set, container_of(h, struct inode, node));
+	if (r >= 0)
+		r = add_links(e, set);
+	for (size_t i = 0; r >= 0 && i < set->count; i++)
+		r = path_load(e, set, set->paths[i]);
+	return r;
+}

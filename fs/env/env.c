@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How: an environment is the folder STORE/envs/NAME: `env` (what is fixed, with
+ * a checksum), and from the first change on `journal` and `data`. It is built
+ * in trash/ and renamed into place, so that whatever stands in envs/ is whole
+ * and what a kill leaves behind is deleted like any rubbish. Nothing here waits
+ * for the disk: the first env_sync puts the names on stable storage too.
+ */
+#include "env/env_int.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/name.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+enum { INFO_MAX = 16 << 10, INFO_MADE_MOUNTPOINT = 1 };
+
+/* --- the file `env` ------------------------------------------------------- */
+
+static void info_encode(const struct env_info *info, struct buf *b)
+{
+	buf_put_u32(b, FORMAT_ENV_MAGIC);
+	buf_put_u32(b, FORMAT_VERSION);
+	buf_put(b, info->snapshot.b, OID_BYTES);
+	buf_put_u64(b, (uint64_t)info->created_sec);
+	buf_put_u32(b, info->made_mountpoint ? INFO_MADE_MOUNTPOINT : 0);
+	buf_put_block(b, info->source, strlen(info->source));
+	buf_put_block(b, info->at, strlen(info->at));
+	buf_put_block(b, info->ref, strlen(info->ref));
+	if (!b->failed)
+		buf_put_u64(b, oid_checksum(b->data, b->len, 0));
+}
+
+static void take_text(struct bytes *r, char *s, size_t size)
+{
+	size_t len;
+	const uint8_t *p = bytes_block(r, size - 1, &len);
+
+	if (p && len)
+		memcpy(s, p, len);
+	s[len] = '\0';
+}
+
+static int info_decode(const struct buf *b, struct env_info *ret)
+{
+	struct bytes r;
+	const uint8_t *id;
+	uint32_t flags;
+
+	if (b->len < 8 || bytes_load_u64(b->data + b->len - 8) !=
+				  oid_checksum(b->data, b->len - 8, 0))
+		return -EFSBADCRC;
+	r = bytes_of(b->data, b->len - 8);
+	memset(ret, 0, sizeof *ret);
+	if (bytes_u32(&r) != FORMAT_ENV_MAGIC)
+		return -EFSCORRUPTED;
+	if (bytes_u32(&r) != FORMAT_VERSION)
+		return -EPROTONOSUPPORT;
+	id = bytes_take(&r, OID_BYTES);
+	if (id)
+		memcpy(ret->snapshot.b, id, OID_BYTES);
+	ret->created_sec = (int64_t)bytes_u64(&r);
+	flags = bytes_u32(&r);
+	ret->made_mountpoint = flags & INFO_MADE_MOUNTPOINT;
+	take_text(&r, ret->source, sizeof ret->source);
+	take_text(&r, ret->at, sizeof ret->at);
+	take_text(&r, ret->ref, sizeof ret->ref);
+	if (r.bad || oid_kind(&ret->snapshot) != OID_SNAP)
+		return -EFSCORRUPTED;
+	return 0;
+}
+
+static int env_dir(struct store *s, const char *name)
+{
+	char path[NAME_MAX_LABEL + 8];
+	int fd;
+
+	if (!name_is_label(name))
+		return -EINVAL;
+	(void)snprintf(path, sizeof path, "envs/%s", name);
+	fd = openat(store_fd(s), path,
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int info_read(int dirfd, struct env_info *ret_info)
+{
+	_cleanup_buf_ struct buf b = {0};
+	int r = io_read_file(dirfd, "env", INFO_MAX, &b);
+
+	return r < 0 ? r : info_decode(&b, ret_info);
+}
+
+int env_read_info(struct store *s, const char *name, struct env_info *ret_info)
+{
+	_cleanup_close_ int dirfd = env_dir(s, name);
+
+	return dirfd < 0 ? dirfd : info_read(dirfd, ret_info);
+}
+
+int env_write_info(struct store *s, const char *name,
+		   const struct env_info *info)
+{
+	_cleanup_close_ int dirfd = env_dir(s, name);
+	_cleanup_buf_ struct buf b = {0};
+	int r;
+
+	if (dirfd < 0)
+		return dirfd;
+	info_encode(info, &b);
+	r = buf_error(&b);
+	return r < 0 ? r : io_write_file(dirfd, "env", b.data, b.len, false);
+}
+
+/* A name in trash/ that nobody else uses. */
+static void trash_name(const char *name, char *path, size_t size)
+{
+	static unsigned counter;
+	unsigned n = __atomic_add_fetch(&counter, 1, __ATOMIC_RELAXED);
+
+	(void)snprintf(path, size, "trash/%s.%d.%u.%llu", name, (int)getpid(),
+		       n, (unsigned long long)clock_mono_ns());
+}
+
+static int env_build(struct store *s, const char *tmp, const char *name,
+		     const struct buf *info)
+{
+	_cleanup_close_ int dirfd = -1, file = -1;
+	char path[NAME_MAX_LABEL + 8];
+	int r;
+
+	if (mkdirat(store_fd(s), tmp, 0700) < 0)
+		return -errno;
+	dirfd = openat(store_fd(s), tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dirfd < 0)
+		return -errno;
+	file = openat(dirfd, "env", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+		      0600);
+	if (file < 0)
+		return -errno;
+	r = io_write(file, info->data, info->len);
+	if (r < 0)
+		return r;
+	(void)snprintf(path, sizeof path, "envs/%s", name);
+	if (renameat(store_fd(s), tmp, store_fd(s), path) < 0)
+		return errno == ENOTEMPTY ? -EEXIST : -errno;
+	return 0;
+}
+
+int env_create(struct store *s, const char *name, const struct env_info *info)
+{
+	_cleanup_buf_ struct buf b = {0};
+	char tmp[160];
+	int r;
+
+	if (!name_is_label(name))
+		return -EINVAL;
+	info_encode(info, &b);
+	r = buf_error(&b);
+	if (r < 0)
+		return r;
+	trash_name(name, tmp, sizeof tmp);
+	r = env_build(s, tmp, name, &b);
+	if (r < 0)
+		(void)io_remove_tree(store_fd(s), tmp);
+	return r;
+}
+
+int env_remove(struct store *s, const char *name)
+{
+	char path[NAME_MAX_LABEL + 8], tmp[160];
+
+	if (!name_is_label(name))
+		return -EINVAL;
+	(void)snprintf(path, sizeof path, "envs/%s", name);
+	trash_name(name, tmp, sizeof tmp);
+	if (renameat(store_fd(s), path, store_fd(s), tmp) < 0)
+		return -errno;
+	return 0;
+}
+
+int env_empty_trash(struct store *s)
+{
+	int fd = openat(store_fd(s), "trash",
+			O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dirent *d;
+	DIR *dir;
+	int r = 0;
+
+	if (fd < 0)
+		return -errno;
+	dir = fdopendir(fd);
+	if (!dir) {
+		r = -errno;
+		(void)close(fd);
+		return r;
+	}
+	while ((d = readdir(dir))) {
+		int one;
+
+		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
+			continue;
+		one = io_remove_tree(fd, d->d_name);
+		if (one < 0)
+			r = one;
+	}
+	(void)closedir(dir);
+	return r;
+}
+
+/* --- open and close ------------------------------------------------------- */
+
+static int env_load(struct env *e, struct diag *diag)
+{
+	int r = info_read(e->dirfd, &e->info);
+
+	if (r < 0)
+		return diag_fail(diag, r, "%s: its file 'env': %s", e->name,
+				 err_text(r));
+	r = base_open(&e->base, e->store, &e->info.snapshot);
+	if (r < 0)
+		return diag_fail(diag, r, "%s: its snapshot: %s", e->name,
+				 err_text(r));
+	e->next_ino = e->base.last_ino + 1;
+	r = journal_open(e, diag);
+	if (r < 0)
+		return r;
+	env_reap_all(e);
+	/* what a killed server wrote and never recorded would show as old
+	 * bytes in fresh blocks */
+	if (e->data.fd >= 0 && !e->read_only &&
+	    ftruncate(e->data.fd,
+		      (off_t)(e->data.next_block << ENV_BLOCK_SHIFT)) < 0)
+		return -errno;
+	return 0;
+}
+
+int env_open(struct store *s, const char *name, unsigned flags,
+	     struct diag *diag, struct env **ret_env)
+{
+	struct env *e;
+	int r;
+
+	if (!name_is_label(name))
+		return -EINVAL;
+	e = calloc(1, sizeof *e);
+	if (!e)
+		return -ENOMEM;
+	mutex_init(&e->lock);
+	e->store = s;
+	e->read_only = flags & ENV_READ_ONLY;
+	e->journal.fd = e->data.fd = -1;
+	e->data.next_block = BLOCK_FIRST;
+	(void)snprintf(e->name, sizeof e->name, "%s", name);
+	e->dirfd = env_dir(s, name);
+	if (e->dirfd < 0) {
+		r = e->dirfd;
+		env_close(e);
+		return r;
+	}
+	if (flock(e->dirfd, LOCK_NB | (e->read_only ? LOCK_SH : LOCK_EX)) < 0)
+		r = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	else
+		r = env_load(e, diag);
+	if (r < 0) {
+		env_close(e);
+		return r;
+	}
+	*ret_env = e;
+	return 0;
+}
+
+void env_close(struct env *e)
+{
+	if (!e)
+		return;
+	itable_free_all(e);
+	data_close(e);
+	journal_close(e);
+	base_close(&e->base);
+	buf_fini(&e->tx);
+	if (e->dirfd >= 0)
+		(void)close(e->dirfd);
+	mutex_fini(&e->lock);
+	free(e);
+}
+
+bool env_is_pristine(struct env *e)
+{
+	bool pristine;
+
+	mutex_lock(&e->lock);
+	pristine = e->journal.seq == 0;
+	mutex_unlock(&e->lock);
+	return pristine;
+}
+
+void env_stat(struct env *e, struct env_stat *ret_stat)
+{
+	struct stat st;
+
+	mutex_lock(&e->lock);
+	*ret_stat = (struct env_stat){
+		.base_inodes = e->base.last_ino,
+		.changed_inodes = e->inodes.count,
+		.journal_bytes = e->journal.end,
+	};
+	if (e->data.fd >= 0 && fstat(e->data.fd, &st) >= 0)
+		ret_stat->data_bytes = (uint64_t)st.st_blocks * 512;
+	mutex_unlock(&e->lock);
+}
+
+/* --- the whole ------------------------------------------------------------ */
+
+/* Puts the folder's names on stable storage, once after each new file. */
+static int sync_names(struct env *e)
+{
+	_cleanup_close_ int envs = openat(store_fd(e->store), "envs",
+					  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int file = openat(e->dirfd, "env",
+					  O_RDONLY | O_CLOEXEC);
+
+	if (envs < 0 || file < 0)
+		return -errno;
+	if (fdatasync(file) < 0)
+		return -errno;
+	if (fsync(e->dirfd) < 0 || fsync(envs) < 0)
+		return -errno;
+	return 0;
+}
+
+int env_sync(struct env *e)
+{
+	int data, journal, r = 0;
+	bool names;
+
+	mutex_lock(&e->lock);
+	data = e->data.fd;
+	journal = e->journal.fd;
+	names = !e->dir_synced;
+	if (e->journal.broken)
+		r = -EIO;
+	mutex_unlock(&e->lock);
+	/* without the lock: the descriptors live as long as the environment,
+	 * and nobody shall wait for the disk who did not ask for it */
+	if (r < 0 || e->read_only)
+		return r;
+	if (data >= 0 && fdatasync(data) < 0)
+		return -errno;
+	if (journal >= 0 && fdatasync(journal) < 0)
+		return -errno;
+	if (names)
+		r = sync_names(e);
+	if (r >= 0 && names) {
+		mutex_lock(&e->lock);
+		e->dir_synced = e->journal.fd == journal && e->data.fd == data;
+		mutex_unlock(&e->lock);
+	}
+	return r;
+}
+
+int env_statfs(struct env *e, struct env_space *ret_space)
+{
+	struct statvfs v;
+
+	if (fstatvfs(e->dirfd, &v) < 0)
+		return -errno;
+	*ret_space = (struct env_space){
+		.block_size = v.f_frsize,
+		.blocks = v.f_blocks,
+		.blocks_free = v.f_bfree,
+		.blocks_avail = v.f_bavail,
+		.inodes = FORMAT_MAX_INODE,
+		.inodes_free = FORMAT_MAX_INODE,
+	};
+	mutex_lock(&e->lock);
+	ret_space->inodes_free -= e->next_ino;
+	mutex_unlock(&e->lock);
+	return 0;
+}
+
+bool env_is_orphan(struct env *e, uint64_t ino)
+{
+	const struct inode *in;
+	bool orphan;
+
+	mutex_lock(&e->lock);
+	in = itable_find(e, ino);
+	orphan = in && !in->a.nlink;
+	mutex_unlock(&e->lock);
+	return orphan;
+}
+
+/* No record is needed: what has no name at replay is dropped there too. */
+void env_reap(struct env *e, uint64_t ino)
+{
+	struct inode *in;
+
+	mutex_lock(&e->lock);
+	in = itable_find(e, ino);
+	if (in && !in->a.nlink)
+		itable_drop(e, in);
+	mutex_unlock(&e->lock);
+}
+
+void env_reap_all(struct env *e)
+{
+	struct hmap_cursor c = {0};
+	struct hnode *n;
+
+	mutex_lock(&e->lock);
+	while ((n = hmap_each(&e->inodes, &c))) {
+		struct inode *in = container_of(n, struct inode, node);
+
+		if (!in->a.nlink)
+			itable_drop(e, in);
+	}
+	mutex_unlock(&e->lock);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How: an operation composes its items in e->tx; tx_commit frames them (magic,
+ * length, sequence number, checksum), appends the frame with one write and
+ * then applies the same bytes that replay would read. So the delta *is* the
+ * journal replayed: there is no second way to change state.
+ *
+ * A write that fails is cut off again and nothing has changed. When even that
+ * fails, or when applying fails for want of memory, file and memory may differ:
+ * the journal is broken, and only reading goes on until the next replay.
+ */
+#include "env/env_int.h"
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/io.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+	HEADER_BYTES = 40, /* magic, version, snapshot, checksum */
+	FRAME_BYTES = 24,  /* magic, length, sequence, checksum */
+	FRAME_MAX = 4 << 20,
+};
+
+static void put_time(struct buf *b, struct timespec t)
+{
+	buf_put_u64(b, (uint64_t)t.tv_sec);
+	buf_put_u32(b, (uint32_t)t.tv_nsec);
+}
+
+void tx_begin(struct env *e)
+{
+	if (e->tx.failed || e->tx.cap > (1 << 20))
+		buf_fini(&e->tx);
+	buf_clear(&e->tx);
+	/* room for the frame, filled by tx_commit */
+	for (int i = 0; i < FRAME_BYTES / 8; i++)
+		buf_put_u64(&e->tx, 0);
+}
+
+void tx_inode(struct env *e, const struct iattr *a)
+{
+	struct buf *b = &e->tx;
+
+	buf_put_u8(b, ITEM_INODE);
+	buf_put_u64(b, a->ino);
+	buf_put_u64(b, a->parent);
+	buf_put_u64(b, a->rdev);
+	buf_put_u64(b, a->size);
+	buf_put_u32(b, a->mode);
+	buf_put_u32(b, a->uid);
+	buf_put_u32(b, a->gid);
+	buf_put_u32(b, a->nlink);
+	put_time(b, a->atime);
+	put_time(b, a->mtime);
+	put_time(b, a->ctime);
+	put_time(b, a->btime);
+}
+
+void tx_times(struct env *e, uint64_t ino, uint64_t size, struct timespec t)
+{
+	buf_put_u8(&e->tx, ITEM_TIMES);
+	buf_put_u64(&e->tx, ino);
+	buf_put_u64(&e->tx, size);
+	put_time(&e->tx, t);
+}
+
+void tx_dent(struct env *e, uint64_t parent, const char *name, size_t len,
+	     uint64_t ino, uint64_t cookie)
+{
+	buf_put_u8(&e->tx, ITEM_DENT);
+	buf_put_u64(&e->tx, parent);
+	buf_put_u64(&e->tx, ino);
+	buf_put_u64(&e->tx, cookie);
+	buf_put_block(&e->tx, name, len);
+}
+
+void tx_gone(struct env *e, uint64_t parent, const char *name, size_t len)
+{
+	buf_put_u8(&e->tx, ITEM_GONE);
+	buf_put_u64(&e->tx, parent);
+	buf_put_block(&e->tx, name, len);
+}
+
+void tx_map(struct env *e, uint64_t ino, uint64_t fblock, uint64_t count,
+	    uint64_t block)
+{
+	buf_put_u8(&e->tx, ITEM_MAP);
+	buf_put_u64(&e->tx, ino);
+	buf_put_u64(&e->tx, fblock);
+	buf_put_u64(&e->tx, count);
+	buf_put_u64(&e->tx, block);
+}
+
+void tx_cut(struct env *e, uint64_t ino, uint64_t size)
+{
+	buf_put_u8(&e->tx, ITEM_CUT);
+	buf_put_u64(&e->tx, ino);
+	buf_put_u64(&e->tx, size);
+}
+
+void tx_xattr(struct env *e, uint64_t ino, const char *name, const void *value,
+	      size_t len)
+{
+	buf_put_u8(&e->tx, ITEM_XATTR);
+	buf_put_u64(&e->tx, ino);
+	buf_put_block(&e->tx, name, strlen(name));
+	buf_put_block(&e->tx, value, len);
+}
+
+void tx_xgone(struct env *e, uint64_t ino, const char *name)
+{
+	buf_put_u8(&e->tx, ITEM_XGONE);
+	buf_put_u64(&e->tx, ino);
+	buf_put_block(&e->tx, name, strlen(name));
+}
+
+void tx_target(struct env *e, uint64_t ino, const char *target)
+{
+	buf_put_u8(&e->tx, ITEM_TARGET);
+	buf_put_u64(&e->tx, ino);
+	buf_put_block(&e->tx, target, strlen(target));
+}
+
+/* --- writing -------------------------------------------------------------- */
+
+static uint64_t frame_checksum(const uint8_t *frame, size_t len)
+{
+	uint64_t seq = bytes_load_u64(frame + 8);
+
+	return oid_checksum(frame + FRAME_BYTES, len,
+			    seq ^ bytes_load_u32(frame + 4));
+}
+
+/* Makes the file with its header, at the first change. */
+static int journal_create(struct env *e)
+{
+	_cleanup_buf_ struct buf b = {0};
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	buf_put_u32(&b, FORMAT_JOURNAL_MAGIC);
+	buf_put_u32(&b, FORMAT_VERSION);
+	buf_put(&b, e->info.snapshot.b, OID_BYTES);
+	buf_put_u64(&b, oid_checksum(b.data, b.len, 0));
+	r = buf_error(&b);
+	if (r < 0)
+		return r;
+	fd = openat(e->dirfd, "journal",
+		    O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	r = io_pwrite(fd, b.data, b.len, 0);
+	if (r < 0)
+		return r;
+	e->journal.fd = TAKE_FD(fd);
+	e->journal.end = HEADER_BYTES;
+	e->dir_synced = false;
+	return 0;
+}
+
+static int journal_append(struct env *e)
+{
+	struct journal *j = &e->journal;
+	uint8_t *frame = e->tx.data;
+	size_t len = e->tx.len - FRAME_BYTES;
+	int r = 0;
+
+	if (j->fd < 0)
+		r = journal_create(e);
+	if (r < 0)
+		return r;
+	bytes_store_u32(frame, FORMAT_JOURNAL_MAGIC);
+	bytes_store_u32(frame + 4, (uint32_t)len);
+	bytes_store_u64(frame + 8, j->seq);
+	bytes_store_u64(frame + 16, frame_checksum(frame, len));
+	r = io_pwrite(j->fd, frame, e->tx.len, j->end);
+	if (r < 0) {
+		if (ftruncate(j->fd, (off_t)j->end) < 0)
+			j->broken = true;
+		return r;
+	}
+	j->end += e->tx.len;
+	j->seq++;
+	return 0;
+}
+
+int tx_commit(struct env *e)
+{
+	int r = buf_error(&e->tx);
+
+	if (r < 0)
+		return r;
+	if (e->read_only)
+		return -EROFS;
+	if (e->journal.broken)
+		return -EIO;
+	if (e->tx.len - FRAME_BYTES > FRAME_MAX)
+		return -E2BIG;
+	r = journal_append(e);
+	if (r < 0)
+		return r;
+	r = apply_items(e, e->tx.data + FRAME_BYTES, e->tx.len - FRAME_BYTES);
+	if (r < 0)
+		e->journal.broken = true;
+	return r;
+}
+
+/* --- replay --------------------------------------------------------------- */
+
+static int header_check(struct env *e, uint64_t size, struct diag *diag)
+{
+	uint8_t h[HEADER_BYTES];
+	ssize_t n = io_pread(e->journal.fd, h, sizeof h, 0);
+
+	if (n < 0)
+		return (int)n;
+	if (size < sizeof h) { /* killed while it was made: nothing is in it */
+		e->journal.end = 0;
+		return 0;
+	}
+	if (bytes_load_u32(h) != FORMAT_JOURNAL_MAGIC ||
+	    bytes_load_u64(h + 32) != oid_checksum(h, 32, 0) ||
+	    memcmp(h + 8, e->info.snapshot.b, OID_BYTES) != 0)
+		return diag_fail(diag, -EFSCORRUPTED,
+				 "%s: its journal is damaged at byte 0",
+				 e->name);
+	if (bytes_load_u32(h + 4) != FORMAT_VERSION)
+		return diag_fail(diag, -EPROTONOSUPPORT,
+				 "%s: its journal is of a later version",
+				 e->name);
+	e->journal.end = HEADER_BYTES;
+	return 0;
+}
+
+/* Reads the frame at e->journal.end into e->tx: 1, or 0 at the end or at a
+ * torn frame. */
+static int frame_read(struct env *e, uint64_t size)
+{
+	struct journal *j = &e->journal;
+	uint8_t h[FRAME_BYTES];
+	uint32_t len;
+	ssize_t n;
+	int r;
+
+	if (size - j->end < FRAME_BYTES)
+		return 0;
+	n = io_pread(j->fd, h, sizeof h, j->end);
+	if (n < 0)
+		return (int)n;
+	len = bytes_load_u32(h + 4);
+	if (n < FRAME_BYTES || bytes_load_u32(h) != FORMAT_JOURNAL_MAGIC ||
+	    bytes_load_u64(h + 8) != j->seq || len > FRAME_MAX ||
+	    len > size - j->end - FRAME_BYTES)
+		return 0;
+	buf_clear(&e->tx);
+	r = buf_resize(&e->tx, FRAME_BYTES + len);
+	if (r < 0)
+		return r;
+	n = io_pread(j->fd, e->tx.data, FRAME_BYTES + len, j->end);
+	if (n < 0)
+		return (int)n;
+	return (size_t)n == FRAME_BYTES + len &&
+	       bytes_load_u64(h + 16) == frame_checksum(e->tx.data, len);
+}
+
+static int journal_replay(struct env *e, uint64_t size, struct diag *diag)
+{
+	struct journal *j = &e->journal;
+	int r;
+
+	while ((r = frame_read(e, size)) > 0) {
+		r = apply_items(e, e->tx.data + FRAME_BYTES,
+				e->tx.len - FRAME_BYTES);
+		if (r < 0)
+			return diag_fail(diag, r,
+					 "%s: its journal makes no sense at "
+					 "byte %llu",
+					 e->name, (unsigned long long)j->end);
+		j->end += e->tx.len;
+		j->seq++;
+	}
+	if (r < 0)
+		return r;
+	if (j->end == size)
+		return 0;
+	diag_add(diag, "%s: %llu bytes of a record that was never finished "
+		       "are left out",
+		 e->name, (unsigned long long)(size - j->end));
+	if (e->read_only)
+		return 0;
+	return ftruncate(j->fd, (off_t)j->end) < 0 ? -errno : 0;
+}
+
+int journal_open(struct env *e, struct diag *diag)
+{
+	int flags = (e->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC;
+	struct stat st;
+	int r;
+
+	e->journal.fd = openat(e->dirfd, "journal", flags);
+	if (e->journal.fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (fstat(e->journal.fd, &st) < 0)
+		return -errno;
+	r = header_check(e, (uint64_t)st.st_size, diag);
+	if (r < 0)
+		return r;
+	if (!e->journal.end) {
+		journal_close(e);
+		return 0;
+	}
+	e->data.fd = openat(e->dirfd, "data", flags);
+	if (e->data.fd < 0 && errno != ENOENT)
+		return -errno;
+	return journal_replay(e, (uint64_t)st.st_size, diag);
+}
+
+void journal_close(struct env *e)
+{
+	if (e->journal.fd >= 0)
+		(void)close(e->journal.fd);
+	e->journal = (struct journal){.fd = -1};
+}
