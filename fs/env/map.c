@@ -7,6 +7,7 @@
  */
 #include "env/env_int.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* Finds the place of a leaf: its own or where it would stand. */
