@@ -24,14 +24,20 @@ enum {
 };
 
 enum ctl_verb {
-	/* requests */
-	CTL_STATUS = 1, /* DONE: PID, TIME (start), COUNT (mounted), TEXT version */
-	CTL_MOUNT = 2,	/* SNAPSHOT NAME? AT? REF? FLAGS; DONE: NAME PATH */
-	CTL_UMOUNT = 3, /* NAME FLAGS; DONE */
-	CTL_LIST = 4,	/* ROW per environment: NAME PATH STATE SNAPSHOT TIME */
-	CTL_SHOW = 5,	/* NAME; DONE: fields of a LIST row, and counters */
-	CTL_DIFF = 6,	/* NAME FLAGS; ROW per changed path; DONE: COUNT */
-	CTL_STOP = 7,	/* DONE, then the server ends; refused while mounted */
+	/* Requests. Every DONE has CODE, and LINE... when there is something
+	 * to say; after the colon: what it has beside them. */
+	CTL_STATUS = 1, /* DONE: PID, TIME (start), COUNT (mounted), TEXT */
+	/* REF, what the user typed: an environment that exists, when there is
+	 * no NAME (mounted again if needed), else a snapshot; SNAPSHOT? a full
+	 * id that goes before REF, which then only names; NAME? of the new
+	 * environment; AT? FLAGS?. DONE: NAME PATH */
+	CTL_MOUNT = 2,
+	CTL_UMOUNT = 3, /* NAME FLAGS?; DONE */
+	/* ROW for each: NAME PATH? STATE SNAPSHOT TIME REF SOURCE */
+	CTL_LIST = 4,
+	CTL_SHOW = 5, /* NAME; DONE: the fields of a LIST row, and counters */
+	CTL_DIFF = 6, /* NAME FLAGS?; ROW for each path; DONE: COUNT */
+	CTL_STOP = 7, /* DONE, then the server ends; refused while mounted */
 	/* answers */
 	CTL_ROW = 64,
 	CTL_DONE = 65, /* CODE (exit code), LINE... (messages for stderr) */
@@ -47,7 +53,7 @@ enum ctl_tag {
 	CTL_TAG_REF = 7,      /* what the user named */
 	CTL_TAG_AT = 8,	      /* absolute path */
 	CTL_TAG_FLAGS = 9,    /* u64: enum ctl_flag */
-	CTL_TAG_STATE = 10,   /* "mounted", "kept", "dead" */
+	CTL_TAG_STATE = 10,   /* "mounted", "kept", "dead" or "damaged" */
 	CTL_TAG_TIME = 11,    /* u64 seconds */
 	CTL_TAG_PID = 12,
 	CTL_TAG_COUNT = 13,

@@ -296,14 +296,19 @@ static int listen_at(int dir)
 	return TAKE_FD(fd);
 }
 
+static void close_listener(struct ctl_server *s)
+{
+	if (s->listener < 0)
+		return;
+	(void)unlinkat(s->dir, SOCKET_NAME, 0);
+	(void)close(TAKE_FD(s->listener));
+}
+
 static void server_free(struct ctl_server *s)
 {
 	if (!s)
 		return;
-	if (s->listener >= 0) {
-		(void)close(s->listener);
-		(void)unlinkat(s->dir, SOCKET_NAME, 0);
-	}
+	close_listener(s);
 	if (s->wake >= 0)
 		(void)close(s->wake);
 	if (s->dir >= 0)
@@ -369,7 +374,9 @@ void ctl_server_stop(struct ctl_server *s)
 	mutex_unlock(&s->lock);
 	wake(s);
 	(void)pthread_join(s->acceptor, NULL);
-	/* From here on nobody else starts or joins connection threads. */
+	/* From here on nobody else starts or joins connection threads, and
+	 * whoever comes now finds no server, instead of a silent one. */
+	close_listener(s);
 	end_connections(s);
 	for (size_t i = 0; i < MAX_CONNECTIONS; i++) {
 		struct connection *c = &s->connections[i];

@@ -8,7 +8,8 @@
  *
  * Contract
  *   Ownership   the caller closes the descriptor
- *   Threads     call before any thread is started and before store_open
+ *   Threads     any; safe after store_open too, since the keeper is a new
+ *               program (exec), not a fork that goes on
  *   Errors      -ECONNREFUSED and others: diag says what to do
  */
 #ifndef COWFS_SERVE_SERVE_H
@@ -17,12 +18,20 @@
 #include "base/diag.h"
 
 /* Connects to the server of a store (absolute path), starting it when none
- * runs: forks the keeper, fully detached (own session, cwd "/", no inherited
- * descriptor), and waits until it answers or has failed (diag has its words).
- * The store must exist (store_open with STORE_CREATE makes it). */
+ * runs: executes this program again with the arguments
+ *     --store STORE daemon keeper FD
+ * fully detached (own session, cwd "/", no other inherited descriptor), and
+ * waits until it answers or has failed (diag has its words). The store must
+ * exist (store_open with STORE_CREATE makes it). */
 _must_check_ int serve_connect(const char *store, struct diag *diag,
 			       int *ret_fd);
 /* Waits until server and keeper of a store have ended; -ETIMEDOUT. */
 _must_check_ int serve_wait_end(const char *store, unsigned timeout_ms);
+
+/* Is the keeper: what the command line calls for the hidden arguments above,
+ * before it starts threads or opens the store. Writes one line to ready_fd,
+ * "ok" or what failed, and returns the exit code when server and keeper have
+ * done their work. */
+int serve_keeper_main(const char *store, int ready_fd);
 
 #endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How: a table from verb to handler. Handlers collect their words in a diag,
+ * which the dispatcher turns into the LINE fields of the answer together with
+ * the code; so an answer has the same form whatever failed.
+ *
+ * What lists environments reads STORE/envs: a kept environment is a folder and
+ * nothing else.
+ */
+#include "serve/server_int.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "fuse/session.h"
+
+enum {
+	SEND_TIMEOUT_MS = 5000,
+	ACQUIRE_MS = 20000,
+	PATH_BYTES = 128,
+};
+
+bool handlers_env_exists(struct server *s, const char *name)
+{
+	char path[PATH_BYTES];
+
+	(void)snprintf(path, sizeof path, "envs/%s", name);
+	return faccessat(store_fd(s->store), path, F_OK,
+			 AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int handlers_acquire_name(struct server *s, const char *name,
+			  struct diag *diag, struct envs_entry **ret_entry)
+{
+	int r = envs_acquire(s->envs, name, ACQUIRE_MS, ret_entry);
+
+	if (r == -ETIMEDOUT) {
+		diag_add(diag, "%s: busy: another command works on it", name);
+		return CODE_BUSY;
+	}
+	return r;
+}
+
+int handlers_acquire(struct server *s, const struct msg *request,
+		     struct diag *diag, struct envs_entry **ret_entry)
+{
+	char name[NAME_MAX_LABEL + 1];
+	struct envs_entry *entry;
+	int r = msg_get_str(request, CTL_TAG_NAME, name, sizeof name);
+
+	if (r < 0 || !name_is_label(name)) {
+		diag_add(diag, "not a name of an environment");
+		return CODE_USAGE;
+	}
+	r = handlers_acquire_name(s, name, diag, &entry);
+	if (r)
+		return r;
+	if (entry->mount.state == ENVS_NONE && !handlers_env_exists(s, name)) {
+		envs_release(entry);
+		diag_add(diag, "unknown environment '%s'", name);
+		return CODE_FAILED;
+	}
+	*ret_entry = entry;
+	return 0;
+}
+
+/* --- list and show ------------------------------------------------------- */
+
+static const char *state_text(enum envs_state state)
+{
+	switch (state) {
+	case ENVS_MOUNTED:
+		return "mounted";
+	case ENVS_DETACHED:
+		return "dead";
+	case ENVS_NONE:
+		break;
+	}
+	return "kept";
+}
+
+static int put_row(struct server *s, const char *name, struct env_info *info,
+		   struct msg *m)
+{
+	char path[KEEPER_PATH_BYTES];
+	char hex[OID_HEX + 1];
+	enum envs_state state = envs_peek(s->envs, name, path);
+	int r = env_read_info(s->store, name, info);
+
+	msg_put_str(m, CTL_TAG_NAME, name);
+	if (path[0])
+		msg_put_str(m, CTL_TAG_PATH, path);
+	if (r < 0) {
+		msg_put_str(m, CTL_TAG_STATE, "damaged");
+		return r;
+	}
+	msg_put_str(m, CTL_TAG_STATE, state_text(state));
+	oid_to_hex(&info->snapshot, hex);
+	msg_put_str(m, CTL_TAG_SNAPSHOT, hex);
+	msg_put_u64(m, CTL_TAG_TIME, (uint64_t)info->created_sec);
+	msg_put_str(m, CTL_TAG_REF, info->ref);
+	msg_put_str(m, CTL_TAG_SOURCE, info->source);
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* Reads the names below STORE/envs, sorted, NAME_MAX_LABEL + 1 bytes each. */
+static int read_names(struct server *s, struct buf *out)
+{
+	int fd = openat(store_fd(s->store), "envs",
+			O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	char name[NAME_MAX_LABEL + 1];
+	struct dirent *d;
+
+	if (!dir) {
+		int r = -errno;
+
+		if (fd >= 0)
+			(void)close(fd);
+		return r == -ENOENT ? 0 : r;
+	}
+	while ((d = readdir(dir))) {
+		if (!name_is_label(d->d_name))
+			continue;
+		memset(name, 0, sizeof name);
+		memcpy(name, d->d_name, strlen(d->d_name));
+		buf_put(out, name, sizeof name);
+	}
+	(void)closedir(dir);
+	if (buf_error(out) < 0)
+		return -ENOMEM;
+	if (out->len > 0)
+		qsort(out->data, out->len / sizeof name, sizeof name,
+		      compare_names);
+	return 0;
+}
+
+static int list_handle(struct server *s, const struct ctl_peer *peer,
+		       const struct msg *request, struct msg *done,
+		       struct diag *diag)
+{
+	_cleanup_free_ struct env_info *info = calloc(1, sizeof *info);
+	_cleanup_buf_ struct buf names = {0};
+	_cleanup_msg_ struct msg row = {0};
+	int r = info ? read_names(s, &names) : -ENOMEM;
+
+	if (r < 0) {
+		diag_add(diag, "cannot list environments: %s", err_text(r));
+		return CODE_FAILED;
+	}
+	for (size_t i = 0; i < names.len; i += NAME_MAX_LABEL + 1) {
+		const char *name = (const char *)names.data + i;
+
+		msg_begin(&row, CTL_ROW);
+		/* Gone since it was listed. */
+		if (put_row(s, name, info, &row) == -ENOENT)
+			continue;
+		r = msg_send(peer->fd, &row, SEND_TIMEOUT_MS);
+		if (r < 0)
+			return r;
+	}
+	return CODE_DONE;
+}
+
+static int show_acquired(struct server *s, struct envs_entry *entry,
+			 struct msg *done, struct diag *diag)
+{
+	struct env *env = entry->mount.env;
+	struct session_counters count;
+	struct env_stat st;
+	int r;
+
+	if (entry->mount.state == ENVS_NONE) {
+		r = env_open(s->store, entry->name, ENV_READ_ONLY, diag, &env);
+		if (r < 0)
+			return r;
+		env_stat(env, &st);
+		env_close(env);
+	} else {
+		env_stat(env, &st);
+		session_count(entry->mount.session, &count);
+		msg_put_u64(done, CTL_TAG_REQUESTS, count.requests);
+	}
+	msg_put_u64(done, CTL_TAG_INODES, st.base_inodes);
+	msg_put_u64(done, CTL_TAG_CHANGED, st.changed_inodes);
+	msg_put_u64(done, CTL_TAG_DATA, st.data_bytes);
+	msg_put_u64(done, CTL_TAG_JOURNAL, st.journal_bytes);
+	return 0;
+}
+
+static int show_handle(struct server *s, const struct ctl_peer *peer,
+		       const struct msg *request, struct msg *done,
+		       struct diag *diag)
+{
+	_cleanup_free_ struct env_info *info = calloc(1, sizeof *info);
+	struct envs_entry *entry;
+	int r = info ? handlers_acquire(s, request, diag, &entry) : -ENOMEM;
+
+	if (r)
+		return r;
+	r = put_row(s, entry->name, info, done);
+	if (r == 0)
+		r = show_acquired(s, entry, done, diag);
+	if (r < 0)
+		diag_add(diag, "%s: cannot read: %s", entry->name,
+			 err_text(r));
+	envs_release(entry);
+	return r < 0 ? CODE_FAILED : CODE_DONE;
+}
+
+/* --- the server itself --------------------------------------------------- */
+
+static int status_handle(struct server *s, const struct ctl_peer *peer,
+			 const struct msg *request, struct msg *done,
+			 struct diag *diag)
+{
+	msg_put_u64(done, CTL_TAG_PID, (uint64_t)getpid());
+	msg_put_u64(done, CTL_TAG_TIME, (uint64_t)s->started_sec);
+	msg_put_u64(done, CTL_TAG_COUNT, envs_count(s->envs));
+	msg_put_str(done, CTL_TAG_TEXT, COWFS_VERSION);
+	return CODE_DONE;
+}
+
+static int stop_handle(struct server *s, const struct ctl_peer *peer,
+		       const struct msg *request, struct msg *done,
+		       struct diag *diag)
+{
+	uint64_t one = 1;
+	size_t n;
+
+	if (!envs_shut(s->envs)) {
+		n = envs_count(s->envs);
+		if (n > 0)
+			diag_add(diag, "%zu environment%s mounted", n,
+				 n == 1 ? " is" : "s are");
+		else
+			diag_add(diag, "busy: a command is at work");
+		diag_add(diag, "unmount first: cowfs umount --all");
+		return CODE_BUSY;
+	}
+	__atomic_store_n(&s->stop, true, __ATOMIC_SEQ_CST);
+	(void)!write(s->events, &one, sizeof one);
+	return CODE_DONE;
+}
+
+static const struct {
+	const char *name;
+	server_handler fn;
+} handlers[] = {
+	[CTL_STATUS] = {"status", status_handle},
+	[CTL_MOUNT] = {"mount", mount_handle},
+	[CTL_UMOUNT] = {"umount", umount_handle},
+	[CTL_LIST] = {"list", list_handle},
+	[CTL_SHOW] = {"show", show_handle},
+	[CTL_DIFF] = {"diff", diff_handle},
+	[CTL_STOP] = {"stop", stop_handle},
+};
+
+int handlers_answer(void *ctx, const struct ctl_peer *peer,
+		    const struct msg *request, struct msg *done)
+{
+	_cleanup_diag_ struct diag diag = {0};
+	unsigned verb = msg_verb(request);
+	const char *line;
+	int r;
+
+	if (verb >= ARRAY_SIZE(handlers) || !handlers[verb].fn) {
+		msg_put_u64(done, CTL_TAG_CODE, CODE_FAILED);
+		msg_put_str(done, CTL_TAG_LINE,
+			    "the server is of another version");
+		msg_put_str(done, CTL_TAG_LINE,
+			    "stop it first: cowfs daemon stop");
+		return 0;
+	}
+	r = handlers[verb].fn(ctx, peer, request, done, &diag);
+	if (r < 0)
+		return r;
+	if (r == CODE_FAILED && (line = diag_line(&diag, 0)))
+		log_info("%s: %s", handlers[verb].name, line);
+	msg_put_u64(done, CTL_TAG_CODE, (uint64_t)r);
+	for (size_t i = 0; (line = diag_line(&diag, i)); i++)
+		msg_put_str(done, CTL_TAG_LINE, line);
+	return 0;
+}

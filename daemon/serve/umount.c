@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How, in this order: unmount, wait until the connection has ended, and only
+ * then look at the delta and decide. Before the end somebody could still
+ * write; umount(2) returning 0 is no proof, since a copy of the mount in
+ * another mount name space keeps the connection alive. Such an environment
+ * stays served ("dead": no path, but alive elsewhere), and the next umount
+ * waits for its end again.
+ *
+ * Throwing away is one rename into the trash; closing and deleting happen in
+ * the background.
+ */
+#include "serve/server_int.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "env/delta.h"
+#include "fuse/session.h"
+
+enum {
+	END_WAIT_MS = 2000,
+	LAST_WAIT_MS = 500, /* at SIGTERM */
+	ACQUIRE_MS = 5000,
+};
+
+/* --- talking to the keeper --------------------------------------------- */
+
+static int ask(struct server *s, const struct envs_entry *entry, uint32_t op,
+	       uint32_t flags, struct keeper_reply *reply)
+{
+	const struct envs_mount *m = &entry->mount;
+	struct keeper_request q = {.op = op,
+				   .flags = flags,
+				   .mount = m->keeper_id,
+				   .major = m->major,
+				   .minor = m->minor};
+
+	if (m->remove)
+		q.flags |= KEEPER_FLAG_REMOVE;
+	(void)snprintf(q.path, sizeof q.path, "%s", m->real);
+	return link_call(s->link, &q, reply, NULL);
+}
+
+static void add_lines(struct diag *diag, const struct keeper_reply *reply)
+{
+	const char *p = reply->text;
+	size_t left = reply->text_len;
+
+	while (left > 0) {
+		const char *end = memchr(p, '\n', left);
+		size_t n = end ? (size_t)(end - p) : left;
+
+		diag_add(diag, "%.*s", (int)n, p);
+		n += end ? 1 : 0;
+		p += n;
+		left -= n;
+	}
+}
+
+static void set_detached(struct envs_entry *entry)
+{
+	struct envs_mount *m = malloc(sizeof *m);
+
+	if (!m)
+		return; /* the state stays "mounted": tried again next time */
+	*m = entry->mount;
+	m->state = ENVS_DETACHED;
+	m->path[0] = '\0';
+	envs_publish(entry, m);
+	free(m);
+}
+
+static int unmount(struct server *s, struct envs_entry *entry,
+		   struct keeper_reply *reply, struct diag *diag)
+{
+	int r = ask(s, entry, KEEPER_UMOUNT, 0, reply);
+
+	if (r == -EBUSY) {
+		diag_add(diag, "%s: busy", entry->name);
+		add_lines(diag, reply);
+		return CODE_BUSY;
+	}
+	if (r < 0) {
+		diag_add(diag, "%s: cannot unmount: %s", entry->name,
+			 err_text(r));
+		add_lines(diag, reply);
+		return r == -ETIMEDOUT ? CODE_BUSY : CODE_FAILED;
+	}
+	set_detached(entry);
+	return 0;
+}
+
+/* Waits for the end of the connection; names who keeps it. */
+static int wait_end(struct server *s, struct envs_entry *entry,
+		    struct keeper_reply *reply, struct diag *diag)
+{
+	if (session_wait_end(entry->mount.session, END_WAIT_MS) == 0)
+		return 0;
+	diag_add(diag, "%s: busy: unmounted here, but still used elsewhere",
+		 entry->name);
+	if (ask(s, entry, KEEPER_USERS, 0, reply) == 0)
+		add_lines(diag, reply);
+	return CODE_BUSY;
+}
+
+/* Takes the environment out of an entry whose connection has ended. */
+static struct env *take_env(struct server *s, struct envs_entry *entry)
+{
+	struct env *env = entry->mount.env;
+
+	session_free(entry->mount.session);
+	link_forget(s->link, entry->mount.keeper_id);
+	envs_clear(entry);
+	return env;
+}
+
+/* --- deciding ----------------------------------------------------------- */
+
+static int count_row(void *ctx, const struct delta_row *row)
+{
+	(*(uint64_t *)ctx)++;
+	return 0;
+}
+
+static int count_changes(struct env *env, uint64_t *ret_count)
+{
+	uint64_t count = 0;
+	int r = 0;
+
+	if (!env_is_pristine(env))
+		r = delta_walk(env, 0, count_row, &count);
+	if (r == 0)
+		*ret_count = count;
+	return r;
+}
+
+static void close_and_empty(void *ctx, void *arg)
+{
+	struct server *s = ctx;
+	int r;
+
+	env_close(arg);
+	r = env_empty_trash(s->store);
+	if (r < 0)
+		log_warn("trash: %s", err_text(r));
+}
+
+/* env may be NULL: it is not open. */
+static int throw_away(struct server *s, const char *name, struct env *env,
+		      struct diag *diag)
+{
+	int r = env_remove(s->store, name);
+
+	if (r < 0) {
+		env_close(env);
+		diag_add(diag, "%s: cannot be removed: %s", name, err_text(r));
+		return CODE_FAILED;
+	}
+	worker_add(s->worker, close_and_empty, s, env);
+	return CODE_DONE;
+}
+
+static int keep_changed(const char *name, uint64_t count, struct diag *diag)
+{
+	diag_add(diag, "%s: %llu changed path%s kept", name,
+		 (unsigned long long)count, count == 1 ? " is" : "s are");
+	diag_add(diag,
+		 "\"cowfs umount --discard %s\" throws them away, \"cowfs diff "
+		 "%s\" shows them, \"cowfs mount %s\" mounts it again; "
+		 "umount --keep keeps without asking",
+		 name, name, name);
+	return CODE_BUSY;
+}
+
+/* What becomes of an environment that nobody uses any more; owns env. */
+static int decide(struct server *s, const char *name, struct env *env,
+		  uint64_t flags, struct diag *diag)
+{
+	uint64_t count = 0;
+	int r;
+
+	if (flags & CTL_FLAG_DISCARD)
+		return throw_away(s, name, env, diag);
+	if (flags & CTL_FLAG_KEEP) {
+		env_close(env);
+		return CODE_DONE;
+	}
+	r = count_changes(env, &count);
+	if (r == 0 && count == 0)
+		return throw_away(s, name, env, diag);
+	env_close(env);
+	if (r < 0) {
+		diag_add(diag, "%s: its changes cannot be read: %s; kept",
+			 name, err_text(r));
+		return CODE_FAILED;
+	}
+	return keep_changed(name, count, diag);
+}
+
+static int umount_mounted(struct server *s, struct envs_entry *entry,
+			  uint64_t flags, struct diag *diag)
+{
+	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
+	int r = reply ? 0 : -ENOMEM;
+
+	if (r == 0 && entry->mount.state == ENVS_MOUNTED)
+		r = unmount(s, entry, reply, diag);
+	if (r == 0)
+		r = wait_end(s, entry, reply, diag);
+	if (r)
+		return r;
+	return decide(s, entry->name, take_env(s, entry), flags, diag);
+}
+
+static int umount_kept(struct server *s, const char *name, uint64_t flags,
+		       struct diag *diag)
+{
+	struct env *env = NULL;
+	int r;
+
+	if (flags & CTL_FLAG_KEEP)
+		return CODE_DONE;
+	if (!(flags & CTL_FLAG_DISCARD)) {
+		r = env_open(s->store, name, ENV_READ_ONLY, diag, &env);
+		if (r < 0) {
+			diag_add(diag, "%s: cannot open: %s; kept", name,
+				 err_text(r));
+			return CODE_FAILED;
+		}
+	}
+	return decide(s, name, env, flags, diag);
+}
+
+/* --- a dry run ----------------------------------------------------------- */
+
+static int check_users(struct server *s, struct envs_entry *entry,
+		       struct diag *diag)
+{
+	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
+
+	if (!reply)
+		return -ENOMEM;
+	if (ask(s, entry, KEEPER_USERS, 0, reply) < 0 || reply->text_len == 0)
+		return 0;
+	diag_add(diag, "%s: busy", entry->name);
+	add_lines(diag, reply);
+	return CODE_BUSY;
+}
+
+static int count_of(struct server *s, struct envs_entry *entry,
+		    struct diag *diag, uint64_t *ret_count)
+{
+	struct env *env = entry->mount.env;
+	int r;
+
+	if (entry->mount.state != ENVS_NONE)
+		return count_changes(env, ret_count);
+	r = env_open(s->store, entry->name, ENV_READ_ONLY, diag, &env);
+	if (r < 0)
+		return r;
+	r = count_changes(env, ret_count);
+	env_close(env);
+	return r;
+}
+
+static int dry_run(struct server *s, struct envs_entry *entry, uint64_t flags,
+		   struct diag *diag)
+{
+	bool mounted = entry->mount.state != ENVS_NONE;
+	const char *what = "kept";
+	uint64_t count = 0;
+	int r = mounted ? check_users(s, entry, diag) : 0;
+
+	if (r)
+		return r;
+	r = count_of(s, entry, diag, &count);
+	if (r < 0) {
+		diag_add(diag, "%s: %s", entry->name, err_text(r));
+		return CODE_FAILED;
+	}
+	if (flags & CTL_FLAG_DISCARD)
+		what = "thrown away";
+	else if (!(flags & CTL_FLAG_KEEP) && count == 0)
+		what = "removed";
+	diag_add(diag, "%s: %llu changed path%s, would be %s%s", entry->name,
+		 (unsigned long long)count, count == 1 ? "" : "s",
+		 mounted ? "unmounted and " : "", what);
+	return CODE_DONE;
+}
+
+/* --- the request --------------------------------------------------------- */
+
+static int umount_acquired(struct server *s, struct envs_entry *entry,
+			   uint64_t flags, struct diag *diag)
+{
+	if (entry->mount.state != ENVS_NONE &&
+	    session_wait_end(entry->mount.session, 0) == 0)
+		umount_reap(s, entry);
+	if (flags & CTL_FLAG_DRY_RUN)
+		return dry_run(s, entry, flags, diag);
+	if (entry->mount.state != ENVS_NONE)
+		return umount_mounted(s, entry, flags, diag);
+	return umount_kept(s, entry->name, flags, diag);
+}
+
+int umount_handle(struct server *s, const struct ctl_peer *peer,
+		  const struct msg *request, struct msg *done,
+		  struct diag *diag)
+{
+	uint64_t flags = msg_get_u64(request, CTL_TAG_FLAGS, 0);
+	struct envs_entry *entry;
+	int r = handlers_acquire(s, request, diag, &entry);
+
+	if (r)
+		return r;
+	r = umount_acquired(s, entry, flags, diag);
+	envs_release(entry);
+	return r;
+}
+
+/* --- ends that nobody asked for ------------------------------------------ */
+
+void umount_reap(struct server *s, struct envs_entry *entry)
+{
+	struct keeper_reply *reply = calloc(1, sizeof *reply);
+
+	/* The dead mount may still stand there; nothing is lost with it. */
+	if (reply && entry->mount.state == ENVS_MOUNTED)
+		(void)!ask(s, entry, KEEPER_UMOUNT, KEEPER_FLAG_DETACH, reply);
+	free(reply);
+	log_info("%s: its connection ended; kept", entry->name);
+	env_close(take_env(s, entry));
+}
+
+static void reap_by_name(void *ctx, void *arg)
+{
+	_cleanup_free_ char *name = arg;
+	struct envs_entry *entry;
+
+	if (envs_acquire(((struct server *)ctx)->envs, name, ACQUIRE_MS,
+			 &entry) < 0)
+		return;
+	if (entry->mount.state != ENVS_NONE &&
+	    session_wait_end(entry->mount.session, 0) == 0)
+		umount_reap(ctx, entry);
+	envs_release(entry);
+}
+
+void umount_on_end(void *ctx)
+{
+	struct umount_watch *watch = ctx;
+	char *name = NULL;
+
+	/* An operation that has the entry takes care of it. */
+	if (envs_is_resting(watch->entry))
+		name = strdup(watch->entry->name);
+	if (name)
+		worker_add(watch->server->worker, reap_by_name, watch->server,
+			   name);
+	free(watch);
+}
+
+static void keep_one(struct server *s, const char *name)
+{
+	struct keeper_reply *reply = calloc(1, sizeof *reply);
+	struct envs_entry *entry;
+
+	if (!reply || envs_acquire(s->envs, name, ACQUIRE_MS, &entry) < 0) {
+		free(reply);
+		return;
+	}
+	if (entry->mount.state == ENVS_MOUNTED &&
+	    ask(s, entry, KEEPER_UMOUNT, 0, reply) < 0) {
+		log_warn("%s: busy, detached and kept", name);
+		(void)!ask(s, entry, KEEPER_UMOUNT, KEEPER_FLAG_DETACH, reply);
+	}
+	/* Whoever still holds it loses the connection when we exit; what was
+	 * acknowledged is in the journal. */
+	if (entry->mount.state != ENVS_NONE &&
+	    session_wait_end(entry->mount.session, LAST_WAIT_MS) == 0)
+		env_close(take_env(s, entry));
+	envs_release(entry);
+	free(reply);
+}
+
+void umount_keep_all(struct server *s)
+{
+	_cleanup_buf_ struct buf names = {0};
+
+	envs_names(s->envs, &names);
+	for (size_t i = 0; i < names.len;) {
+		const char *name = (const char *)names.data + i;
+
+		i += strlen(name) + 1;
+		keep_one(s, name);
+	}
+}
