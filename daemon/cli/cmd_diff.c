@@ -87,10 +87,12 @@ static void read_path(const struct msg *m, enum ctl_tag tag, bool is_dir,
 	size_t n;
 	const uint8_t *s = msg_get(m, tag, 0, &n);
 
-	if (!s || !n)
+	if (!s)
 		return;
+	if (!n) /* the root itself */
+		buf_put_u8(path, '.');
 	buf_put(path, s, n);
-	if (is_dir && s[n - 1] != '/')
+	if (is_dir && path->data && path->data[path->len - 1] != '/')
 		buf_put_u8(path, '/');
 }
 

@@ -17,11 +17,13 @@
 #include "cli/remote.h"
 #include "store/store.h"
 
-enum { OPT_AT };
+enum { OPT_AT, OPT_VIEW };
 
 static const struct opt_def options[] = {
 	[OPT_AT] = {"at", 0, OPT_VALUE, ARG_DIR, "DIR",
 		    "mount there instead of in the store; made when missing"},
+	[OPT_VIEW] = {"view", 0, OPT_VALUE, ARG_CHOICE, "VIEW",
+		      "how the kernel sees it: auto or fuse, which is the same"},
 };
 
 static const struct out_col columns[] = {
@@ -47,8 +49,12 @@ static void target_fini(struct target *t)
 
 static int check_names(const struct call *c, const struct target *t)
 {
+	const char *view = opt_value(c->args, OPT_VIEW);
 	char ref[STORE_REF_MAX];
 
+	if (view && strcmp(view, "auto") != 0 && strcmp(view, "fuse") != 0)
+		return call_fail(c, CODE_USAGE, "--view: %s: not auto or fuse",
+				 view);
 	if (t->env && !name_is_label(t->env))
 		return call_fail(c, CODE_USAGE,
 				 "%s: not a name for an environment", t->env);
@@ -155,6 +161,7 @@ const struct verb cmd_mount = {
 	.opts = options,
 	.opt_count = ARRAY_SIZE(options),
 	.arg = ARG_SNAPSHOT,
+	.choices = "auto fuse",
 	.min_args = 1,
 	.max_args = 2,
 	.run = run,

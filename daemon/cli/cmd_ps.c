@@ -55,7 +55,7 @@ static int run_ps(struct call *c)
 
 	out_init(&o, c->json, OUT_TABLE, ps_columns, ARRAY_SIZE(ps_columns));
 	if (!remote_has_envs(c))
-		return CODE_DONE;
+		return remote_check_place(c);
 	r = remote_connect(c, &fd);
 	if (r)
 		return r;

@@ -163,9 +163,6 @@ static int remove_one(struct rm *rm, const char *what)
 		return call_fail(rm->c, CODE_USAGE,
 				 "%s: not a name of a snapshot",
 				 *what ? what : "SNAPSHOT");
-	if (!rm->store)
-		return call_fail(rm->c, CODE_FAILED, "%s: unknown snapshot",
-				 what);
 	r = store_ref_get(rm->store, ref, &id);
 	if (!r)
 		return remove_ref(rm, ref, &id);
@@ -185,7 +182,7 @@ static int run(struct call *c)
 
 	out_init(&rm.out, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
 	worst = ask_used(&rm);
-	if (!worst && remote_has_store(c))
+	if (!worst)
 		r = store_open(c->store, 0, &diag, &s);
 	if (r)
 		worst = call_fail_err(c, r, &diag, c->store);

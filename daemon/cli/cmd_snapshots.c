@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#include "cli/remote.h"
 #include "cli/snaps.h"
 
 /* --- snapshots --------------------------------------------------------- */
@@ -111,9 +110,9 @@ static int run_snapshots(struct call *c)
 	int r;
 
 	out_init(&o, c->json, OUT_TABLE, columns, ARRAY_SIZE(columns));
-	if (!remote_has_store(c))
-		return CODE_DONE;
 	r = store_open(c->store, 0, &diag, &s);
+	if (r == -ENOENT)
+		return CODE_DONE;
 	if (!r)
 		r = store_snapshots(s, add_item, &all);
 	if (!r)
@@ -151,11 +150,6 @@ static int run_tag(struct call *c)
 	if (store_ref_normalize(what, snapshot, sizeof snapshot))
 		return call_fail(c, CODE_USAGE, "%s: not a name of a snapshot",
 				 *what ? what : "SNAPSHOT");
-	if (!remote_has_store(c)) {
-		r = call_fail(c, CODE_FAILED, "%s: unknown snapshot", what);
-		call_hint("there is no store at %s", c->store);
-		return r;
-	}
 	r = store_open(c->store, 0, &diag, &s);
 	if (r)
 		return call_fail_err(c, r, &diag, c->store);

@@ -88,7 +88,7 @@ static int umount_all(struct umount *u)
 	int r;
 
 	if (!remote_has_envs(u->c))
-		return CODE_DONE;
+		return remote_check_place(u->c);
 	r = remote_connect(u->c, &u->fd);
 	if (r)
 		return r;

@@ -147,8 +147,10 @@ static void check_mount_point(struct doctor *d, int dirfd, const char *dir,
 
 	(void)snprintf(what, sizeof what, "%s/%s", dir, name);
 	/* A mount is never looked at (doctor_mounts.c told about it). */
-	if (mountinfo_has(&d->mounts, what) || is_live(d, what) ||
-	    !is_old(dirfd, name))
+	if (mountinfo_has(&d->mounts, what) || is_live(d, what))
+		return;
+	/* Without a server nobody is just mounting there. */
+	if (d->running && !is_old(dirfd, name))
 		return;
 	fixed = d->fix && !unlinkat(dirfd, name, AT_REMOVEDIR);
 	doctor_problem(d, what, fixed, "mount point of nothing");

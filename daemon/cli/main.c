@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main.c - the command table and the way into it.
+ * main.c - the way into the command table.
  *
  * A mount must be there in milliseconds, so nothing is set up that a verb may
  * not need: no locale, no store, no thread.
@@ -13,13 +13,6 @@
 
 #include "base/err.h"
 #include "cli/path.h"
-
-const struct verb *const cmd_verbs[] = {
-	&cmd_import, &cmd_snapshots, &cmd_tag,	     &cmd_rm,	  &cmd_mount,
-	&cmd_umount, &cmd_ps,	     &cmd_show,	     &cmd_diff,	  &cmd_doctor,
-	&cmd_daemon, &cmd_completion, &cmd_help, &cmd_version,
-};
-const size_t cmd_verb_count = ARRAY_SIZE(cmd_verbs);
 
 /* A closed standard descriptor would be taken by the next open, and results
  * end in the store. /dev/null read-only makes writing fail, as it should. */

@@ -16,6 +16,7 @@
 #include "base/name.h"
 #include "cli/path.h"
 #include "serve/serve.h"
+#include "store/store.h"
 
 static int open_in_store(const struct call *c, const char *name, int flags)
 {
@@ -50,6 +51,21 @@ bool remote_has_envs(const struct call *c)
 		found = name_is_label(e->d_name);
 	(void)closedir(dir);
 	return found;
+}
+
+int remote_check_place(const struct call *c)
+{
+	_cleanup_diag_ struct diag diag = {0};
+	struct store *s = NULL;
+	int r;
+
+	if (remote_has_store(c))
+		return CODE_DONE;
+	r = store_open(c->store, 0, &diag, &s);
+	if (!r)
+		store_close(s);
+	return r && r != -ENOENT ? call_fail_err(c, r, &diag, c->store)
+				 : CODE_DONE;
 }
 
 int remote_connect(const struct call *c, int *ret_fd)

@@ -18,6 +18,8 @@ enum { REMOTE_NAME_BYTES = 65 }; /* an environment's name with its NUL */
 /* Whether there is a store; whether it has environments, mounted or not. */
 bool remote_has_store(const struct call *c);
 bool remote_has_envs(const struct call *c);
+/* Says when something that is no store lies where the store should be. */
+_must_check_ int remote_check_place(const struct call *c);
 /* Connects, starting the server when none runs. */
 _must_check_ int remote_connect(const struct call *c, int *ret_fd);
 /* Asks; says the lines of an answer that is not "done". ret_done is set on
