@@ -214,8 +214,8 @@ static int recv_all(int fd, void *data, size_t n, uint64_t deadline)
 	size_t done = 0;
 
 	while (done < n) {
-		ssize_t k = recv(fd, (char *)data + done, n - done,
-				 MSG_DONTWAIT);
+		ssize_t k =
+			recv(fd, (char *)data + done, n - done, MSG_DONTWAIT);
 		int r;
 
 		if (k == 0)

@@ -64,20 +64,20 @@ enum ctl_tag {
 	CTL_TAG_OLD_MODE = 18,
 	CTL_TAG_NEW_MODE = 19,
 	CTL_TAG_IS_DIR = 20,
-	CTL_TAG_CONTENT = 21, /* u64: content changed */
-	CTL_TAG_SOURCE = 22,  /* the origin's path */
-	CTL_TAG_INODES = 23,  /* u64: of the base */
-	CTL_TAG_CHANGED = 24, /* u64: changed inodes */
-	CTL_TAG_DATA = 25,    /* u64: bytes of the data file */
-	CTL_TAG_JOURNAL = 26, /* u64: bytes of the journal */
+	CTL_TAG_CONTENT = 21,  /* u64: content changed */
+	CTL_TAG_SOURCE = 22,   /* the origin's path */
+	CTL_TAG_INODES = 23,   /* u64: of the base */
+	CTL_TAG_CHANGED = 24,  /* u64: changed inodes */
+	CTL_TAG_DATA = 25,     /* u64: bytes of the data file */
+	CTL_TAG_JOURNAL = 26,  /* u64: bytes of the journal */
 	CTL_TAG_REQUESTS = 27, /* u64: answered since the mount */
 };
 
 enum ctl_flag {
-	CTL_FLAG_DISCARD = 1,  /* umount: throw changes away */
-	CTL_FLAG_KEEP = 2,     /* umount: keep the environment */
-	CTL_FLAG_DRY_RUN = 4,  /* umount: say what would happen */
-	CTL_FLAG_TIMES = 8,    /* diff */
+	CTL_FLAG_DISCARD = 1,	 /* umount: throw changes away */
+	CTL_FLAG_KEEP = 2,	 /* umount: keep the environment */
+	CTL_FLAG_DRY_RUN = 4,	 /* umount: say what would happen */
+	CTL_FLAG_TIMES = 8,	 /* diff */
 	CTL_FLAG_READ_ONLY = 16, /* mount */
 };
 

@@ -43,7 +43,7 @@ enum {
 	RETRY_MS = 100,
 };
 
-#define SOCKET_NAME	"ctl.sock"
+#define SOCKET_NAME	 "ctl.sock"
 #define SOCKET_TEMP_NAME "ctl.sock.new"
 
 enum place {
@@ -215,8 +215,8 @@ static void accept_one(struct ctl_server *s, struct connection *c)
 	if (fd < 0 || read_peer(fd, &peer) < 0)
 		return;
 	if (peer.uid != 0 && peer.uid != s->owner && peer.uid != geteuid()) {
-		log_warn("control: refused uid %u, pid %d",
-			 (unsigned)peer.uid, (int)peer.pid);
+		log_warn("control: refused uid %u, pid %d", (unsigned)peer.uid,
+			 (int)peer.pid);
 		return;
 	}
 	c->server = s;

@@ -47,8 +47,13 @@ static void sleep_ms(unsigned ms)
 static _noreturn_ void become_keeper(const char *store, int ready)
 {
 	char fd_text[] = "3";
-	char *argv[] = {(char *)"cowfs", (char *)"--store", (char *)store,
-			(char *)"daemon", (char *)"keeper", fd_text, NULL};
+	char *argv[] = {(char *)"cowfs",
+			(char *)"--store",
+			(char *)store,
+			(char *)"daemon",
+			(char *)"keeper",
+			fd_text,
+			NULL};
 
 	(void)setsid();
 	switch (fork()) {
@@ -121,8 +126,10 @@ static int start_keeper(const char *store, struct diag *diag)
 		;
 	r = read_line(in, line, sizeof line);
 	if (r < 0)
-		return diag_fail(diag, r, "the server does not start; "
-					  "see %s/server.log", store);
+		return diag_fail(diag, r,
+				 "the server does not start; "
+				 "see %s/server.log",
+				 store);
 	if (strcmp(line, KEEPER_READY) == 0)
 		return 0;
 	if (strcmp(line, KEEPER_BUSY) == 0)
@@ -130,7 +137,8 @@ static int start_keeper(const char *store, struct diag *diag)
 	if (line[0] == '\0')
 		return diag_fail(diag, -ECONNREFUSED,
 				 "the server ended at its start; "
-				 "see %s/server.log", store);
+				 "see %s/server.log",
+				 store);
 	return diag_fail(diag, -ECONNREFUSED, "%s", line);
 }
 

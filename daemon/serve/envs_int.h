@@ -26,7 +26,7 @@ struct envs;
 struct session;
 
 enum envs_state {
-	ENVS_NONE,     /* not mounted */
+	ENVS_NONE, /* not mounted */
 	ENVS_MOUNTED,
 	ENVS_DETACHED, /* no path any more, but a copy elsewhere lives */
 };

@@ -99,7 +99,7 @@ int fusermount_mount(const char *path, bool read_only,
 {
 	char options[] = OPTIONS ",ro";
 	char *argv[] = {(char *)"fusermount3", (char *)"-o", options,
-			(char *)"--", (char *)path, NULL};
+			(char *)"--",	       (char *)path, NULL};
 	int pair[2];
 	int fd;
 	int r;
@@ -124,9 +124,12 @@ int fusermount_mount(const char *path, bool read_only,
 int fusermount_unmount(const char *path, bool detach,
 		       struct keeper_reply *reply)
 {
-	char *argv[] = {(char *)"fusermount3", (char *)"-u",
-			(char *)(detach ? "-zq" : "-q"), (char *)"--",
-			(char *)path, NULL};
+	char *argv[] = {(char *)"fusermount3",
+			(char *)"-u",
+			(char *)(detach ? "-zq" : "-q"),
+			(char *)"--",
+			(char *)path,
+			NULL};
 	int r;
 
 	if (!detach)

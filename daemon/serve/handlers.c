@@ -30,12 +30,12 @@ bool handlers_env_exists(struct server *s, const char *name)
 	char path[PATH_BYTES];
 
 	(void)snprintf(path, sizeof path, "envs/%s", name);
-	return faccessat(store_fd(s->store), path, F_OK,
-			 AT_SYMLINK_NOFOLLOW) == 0;
+	return faccessat(store_fd(s->store), path, F_OK, AT_SYMLINK_NOFOLLOW) ==
+	       0;
 }
 
-int handlers_acquire_name(struct server *s, const char *name,
-			  struct diag *diag, struct envs_entry **ret_entry)
+int handlers_acquire_name(struct server *s, const char *name, struct diag *diag,
+			  struct envs_entry **ret_entry)
 {
 	int r = envs_acquire(s->envs, name, ACQUIRE_MS, ret_entry);
 
@@ -212,8 +212,7 @@ static int show_handle(struct server *s, const struct ctl_peer *peer,
 	if (r == 0)
 		r = show_acquired(s, entry, done, diag);
 	if (r < 0)
-		diag_add(diag, "%s: cannot read: %s", entry->name,
-			 err_text(r));
+		diag_add(diag, "%s: cannot read: %s", entry->name, err_text(r));
 	envs_release(entry);
 	return r < 0 ? CODE_FAILED : CODE_DONE;
 }

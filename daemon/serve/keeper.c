@@ -146,8 +146,8 @@ static int start_child(struct keeper *k, const struct keeper_request *q)
 	c->pid = pid;
 	c->sock = pair[0];
 	c->request = *q;
-	c->deadline_ns = clock_mono_ns() +
-			 (uint64_t)CHILD_TIMEOUT_MS * NS_PER_MS;
+	c->deadline_ns =
+		clock_mono_ns() + (uint64_t)CHILD_TIMEOUT_MS * NS_PER_MS;
 	return 0;
 }
 
@@ -380,9 +380,8 @@ static void loop(struct keeper *k)
 			break;
 		p[0] = (struct pollfd){.fd = k->signals, .events = POLLIN};
 		/* Without room for a child, requests wait in the socket. */
-		p[1] = (struct pollfd){
-			.fd = find_child(k, 0) ? k->server : -1,
-			.events = POLLIN};
+		p[1] = (struct pollfd){.fd = find_child(k, 0) ? k->server : -1,
+				       .events = POLLIN};
 		for (size_t i = 0; i < MAX_CHILDREN; i++)
 			p[2 + i] = (struct pollfd){
 				.fd = k->children[i].pid ? k->children[i].sock

@@ -40,8 +40,8 @@ static int fail(struct keeper_reply *reply, int err, const char *what)
 {
 	int n = snprintf(reply->text, sizeof reply->text, "%s", what);
 
-	reply->text_len = (uint32_t)MIN((size_t)MAX(n, 0),
-					sizeof reply->text - 1);
+	reply->text_len =
+		(uint32_t)MIN((size_t)MAX(n, 0), sizeof reply->text - 1);
 	return err;
 }
 
@@ -50,8 +50,8 @@ static int fail_errno(struct keeper_reply *reply, int err, const char *what)
 	int n = snprintf(reply->text, sizeof reply->text, "%s: %s", what,
 			 err_text(err));
 
-	reply->text_len = (uint32_t)MIN((size_t)MAX(n, 0),
-					sizeof reply->text - 1);
+	reply->text_len =
+		(uint32_t)MIN((size_t)MAX(n, 0), sizeof reply->text - 1);
 	return err;
 }
 
@@ -270,8 +270,7 @@ static void put_users(const struct users_mount *m, struct keeper_reply *reply)
 	reply->text_len = (uint32_t)n;
 }
 
-static int do_umount(const struct keeper_request *q,
-		     struct keeper_reply *reply)
+static int do_umount(const struct keeper_request *q, struct keeper_reply *reply)
 {
 	bool detach = q->flags & KEEPER_FLAG_DETACH;
 	struct users_mount m = {

@@ -83,8 +83,7 @@ void keeper_unbind(const char *store)
 	if (umount2(mnt, UMOUNT_NOFOLLOW) == 0)
 		return;
 	if (umount2(mnt, UMOUNT_NOFOLLOW | MNT_DETACH) < 0)
-		log_warn("keeper: cannot unmount %s: %s", mnt,
-			 err_text(errno));
+		log_warn("keeper: cannot unmount %s: %s", mnt, err_text(errno));
 }
 
 /* Cuts all ties to the command that started us. */

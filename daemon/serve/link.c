@@ -35,10 +35,10 @@ struct link {
 	pthread_t thread;
 	struct mutex lock;
 	pthread_cond_t answered;
-	struct waiter *waiters; /* protected by lock */
-	uint32_t last_id;	/* protected by lock */
-	bool closing;		/* protected by lock */
-	bool dead;		/* protected by lock */
+	struct waiter *waiters;	   /* protected by lock */
+	uint32_t last_id;	   /* protected by lock */
+	bool closing;		   /* protected by lock */
+	bool dead;		   /* protected by lock */
 	struct keeper_reply reply; /* of the thread alone */
 };
 
@@ -51,8 +51,7 @@ static void deliver(struct link *l, int fd)
 		;
 	if (w) {
 		memcpy(w->reply, &l->reply,
-		       offsetof(struct keeper_reply, text) +
-			       l->reply.text_len);
+		       offsetof(struct keeper_reply, text) + l->reply.text_len);
 		w->fd = fd;
 		w->answered = true;
 		(void)pthread_cond_broadcast(&l->answered);

@@ -102,13 +102,13 @@ static int fail_mount(struct diag *diag, const char *path, int err,
 static void undo_mount(struct server *s, const struct envs_mount *m,
 		       struct keeper_reply *reply)
 {
-	struct keeper_request q = {
-		.op = KEEPER_UMOUNT,
-		.flags = KEEPER_FLAG_DETACH |
-			 (m->remove ? KEEPER_FLAG_REMOVE : 0),
-		.mount = m->keeper_id,
-		.major = m->major,
-		.minor = m->minor};
+	struct keeper_request q = {.op = KEEPER_UMOUNT,
+				   .flags =
+					   KEEPER_FLAG_DETACH |
+					   (m->remove ? KEEPER_FLAG_REMOVE : 0),
+				   .mount = m->keeper_id,
+				   .major = m->major,
+				   .minor = m->minor};
 
 	(void)snprintf(q.path, sizeof q.path, "%s", m->real);
 	if (link_call(s->link, &q, reply, NULL) < 0)
@@ -152,16 +152,15 @@ static int start_session(struct server *s, struct envs_entry *entry,
 		return -ENOMEM;
 	}
 	*watch = (struct umount_watch){.server = s, .entry = entry};
-	r = session_start(m->env, fd, NULL, umount_on_end, watch,
-			  &m->session);
+	r = session_start(m->env, fd, NULL, umount_on_end, watch, &m->session);
 	if (r < 0)
 		free(watch);
 	return r;
 }
 
 /* Writes down that the place was made by us, when that is news. */
-static void note_made(struct server *s, const char *name,
-		      struct env_info *info, bool made)
+static void note_made(struct server *s, const char *name, struct env_info *info,
+		      bool made)
 {
 	if (!info->at[0] || info->made_mountpoint == made)
 		return;
@@ -177,8 +176,7 @@ static int mount_folder(struct server *s, struct envs_entry *entry,
 {
 	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
 	_cleanup_free_ struct envs_mount *m = calloc(1, sizeof *m);
-	unsigned open_flags =
-		flags & CTL_FLAG_READ_ONLY ? ENV_READ_ONLY : 0;
+	unsigned open_flags = flags & CTL_FLAG_READ_ONLY ? ENV_READ_ONLY : 0;
 	int fd;
 	int r;
 
@@ -191,8 +189,7 @@ static int mount_folder(struct server *s, struct envs_entry *entry,
 			       entry->name);
 	r = env_open(s->store, entry->name, open_flags, diag, &m->env);
 	if (r < 0) {
-		diag_add(diag, "%s: cannot open: %s", entry->name,
-			 err_text(r));
+		diag_add(diag, "%s: cannot open: %s", entry->name, err_text(r));
 		return r == -EBUSY ? CODE_BUSY : CODE_FAILED;
 	}
 	fd = ask_keeper(s, info, flags, m, reply);
@@ -238,8 +235,7 @@ static int check_present(struct server *s, struct envs_entry *entry,
 	if (m->state == ENVS_NONE)
 		return -1;
 	if (m->state == ENVS_DETACHED) {
-		diag_add(diag,
-			 "%s: another mount name space still uses it",
+		diag_add(diag, "%s: another mount name space still uses it",
 			 entry->name);
 		return CODE_BUSY;
 	}
@@ -266,8 +262,7 @@ static int mount_acquired(struct server *s, struct envs_entry *entry,
 		r = env_write_info(s->store, entry->name, info);
 	}
 	if (r < 0) {
-		diag_add(diag, "%s: cannot read: %s", entry->name,
-			 err_text(r));
+		diag_add(diag, "%s: cannot read: %s", entry->name, err_text(r));
 		return CODE_FAILED;
 	}
 	return mount_folder(s, entry, info, w->flags, diag);
@@ -429,8 +424,7 @@ static int mount_new(struct server *s, const struct wish *w, struct msg *done,
 }
 
 int mount_handle(struct server *s, const struct ctl_peer *peer,
-		 const struct msg *request, struct msg *done,
-		 struct diag *diag)
+		 const struct msg *request, struct msg *done, struct diag *diag)
 {
 	_cleanup_free_ struct wish *w = calloc(1, sizeof *w);
 	int r;

@@ -39,8 +39,7 @@ struct mounts_found {
 	unsigned shared;
 	bool is_ours; /* of type fuse.cowfs */
 };
-_must_check_ int mounts_find(const char *path,
-			     struct mounts_found *ret_found);
+_must_check_ int mounts_find(const char *path, struct mounts_found *ret_found);
 
 /* Identifies a process's mount name space; 0 when it may not be asked. */
 uint64_t mounts_namespace(pid_t pid);

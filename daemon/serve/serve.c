@@ -145,8 +145,10 @@ static int fail(const struct serve_args *args, int err, struct diag *diag)
 	if (what)
 		(void)snprintf(line, sizeof line, "%s", what);
 	else
-		(void)snprintf(line, sizeof line, "cannot open the store %s: "
-			       "%s", args->store, err_text(err));
+		(void)snprintf(line, sizeof line,
+			       "cannot open the store %s: "
+			       "%s",
+			       args->store, err_text(err));
 	log_error("server: %s", line);
 	serve_say(args->ready, line);
 	return 1;

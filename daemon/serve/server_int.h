@@ -53,8 +53,7 @@ int umount_handle(struct server *s, const struct ctl_peer *peer,
 		  const struct msg *request, struct msg *done,
 		  struct diag *diag);
 int diff_handle(struct server *s, const struct ctl_peer *peer,
-		const struct msg *request, struct msg *done,
-		struct diag *diag);
+		const struct msg *request, struct msg *done, struct diag *diag);
 
 /* Acquires an existing environment by the request's NAME. Returns 0, a code
  * with lines in diag, or a negative errno. */

@@ -194,8 +194,8 @@ static int decide(struct server *s, const char *name, struct env *env,
 		return throw_away(s, name, env, diag);
 	env_close(env);
 	if (r < 0) {
-		diag_add(diag, "%s: its changes cannot be read: %s; kept",
-			 name, err_text(r));
+		diag_add(diag, "%s: its changes cannot be read: %s; kept", name,
+			 err_text(r));
 		return CODE_FAILED;
 	}
 	return keep_changed(name, count, diag);

@@ -22,9 +22,9 @@ struct worker {
 	pthread_t thread;
 	struct mutex lock;
 	pthread_cond_t more;
-	struct job *head; /* protected by lock */
+	struct job *head;  /* protected by lock */
 	struct job **tail; /* protected by lock */
-	bool ending;	  /* protected by lock */
+	bool ending;	   /* protected by lock */
 };
 
 static struct job *take_locked(struct worker *w) REQUIRES(&w->lock);
