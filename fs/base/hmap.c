@@ -39,7 +39,7 @@ void hmap_fini(struct hmap *m)
 static int grow(struct hmap *m)
 {
 	size_t n = m->slots ? (m->mask + 1) * 2 : HMAP_FIRST_SLOTS;
-	struct hnode **slots = calloc(n, sizeof *slots);
+	struct hnode **slots = calloc(n, sizeof(struct hnode *));
 
 	if (!slots)
 		return -ENOMEM;

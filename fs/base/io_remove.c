@@ -14,6 +14,7 @@
  */
 #include "base/io.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -221,6 +222,7 @@ static int step(struct walk *w, int base)
 	const struct dirent *e;
 	int r;
 
+	assert(dir); /* pop opens the new top again */
 	errno = 0;
 	e = readdir(dir);
 	if (!e)
