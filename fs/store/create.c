@@ -21,6 +21,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
@@ -28,7 +29,10 @@
 #include "base/io.h"
 #include "object/format.h"
 
-enum { FORMAT_FILE_MAX = 4096 };
+enum {
+	FORMAT_FILE_MAX = 4096,
+	BUILD_TRIES = 16,
+};
 #define FORMAT_CHECKSUM_SEED 0x5443574d524f46 /* any number; never change */
 
 /* --- the format file ---------------------------------------------------- */
@@ -216,6 +220,63 @@ static int make_parents(char *path)
 	return 0;
 }
 
+/* Splits a path without a trailing slash into directory and name. */
+static struct buf directory_of(const char *path, const char **ret_name)
+{
+	const char *slash = strrchr(path, '/');
+	struct buf dir = {0};
+
+	*ret_name = slash ? slash + 1 : path;
+	if (!slash)
+		buf_put(&dir, ".", 1);
+	else
+		buf_put(&dir, path, (size_t)(slash - path) + 1);
+	return dir;
+}
+
+static int open_dir(int dirfd, const char *name)
+{
+	const int fd = openat(dirfd, name,
+			      O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* Removes an unfinished store, unless its creator lives: that one has a lock
+ * on it. One that was made this moment and is not locked yet is empty, and its
+ * creator fails as if the place were taken. */
+static void sweep_one(int dirfd, const char *name)
+{
+	_cleanup_close_ int fd = open_dir(dirfd, name);
+
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+		/* What cannot be removed now is tried again next time. */
+		_unused_ const int ignored = io_remove_tree(dirfd, name);
+	}
+}
+
+/* Removes what killed creators of the same place have left beside it. */
+static void sweep_beside(const char *path)
+{
+	const char *base;
+	_cleanup_buf_ struct buf parent = directory_of(path, &base);
+	const size_t n = strlen(base);
+	const struct dirent *e;
+	DIR *d = buf_str(&parent) ? opendir(buf_str(&parent)) : NULL;
+
+	if (!d)
+		return;
+	while ((e = readdir(d))) {
+		const char *rest = e->d_name + n;
+
+		if (strncmp(e->d_name, base, n) == 0 &&
+		    strncmp(rest, ".new-", 5) == 0 && strlen(rest) == 5 + 16 &&
+		    strspn(rest + 5, "0123456789abcdef") == 16)
+			sweep_one(dirfd(d), e->d_name);
+	}
+	(void)closedir(d);
+}
+
 static int build_beside(const char *path, const char *temp)
 {
 	_cleanup_close_ int fd = -1;
@@ -223,8 +284,12 @@ static int build_beside(const char *path, const char *temp)
 
 	if (mkdir(temp, 0700) < 0)
 		return -errno;
-	fd = open(temp, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	r = fd < 0 ? -errno : build(fd, temp);
+	fd = open_dir(AT_FDCWD, temp);
+	r = fd < 0 ? fd : 0;
+	if (r == 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
+		r = -errno;
+	if (r == 0)
+		r = build(fd, temp);
 	if (r == 0 && rename(temp, path) < 0)
 		r = -errno;
 	if (r < 0) {
@@ -248,42 +313,54 @@ static int build_in_place(const char *path)
 }
 
 /* Makes the rename durable: syncs the directory that path is in. */
-static int sync_parent(char *path)
+static int sync_parent(const char *path)
 {
+	const char *base;
+	_cleanup_buf_ struct buf parent = directory_of(path, &base);
 	_cleanup_close_ int fd = -1;
-	char *slash = strrchr(path, '/');
 
-	if (slash)
-		*slash = '\0';
-	fd = open(!slash  ? "."
-		  : *path ? path
-			  : "/",
-		  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (slash)
-		*slash = '/';
+	if (!buf_str(&parent))
+		return -ENOMEM;
+	fd = open(buf_str(&parent), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return fd < 0 ? -errno : io_sync_dir(fd);
+}
+
+/* Builds under a name that no other creator has. */
+static int build_and_rename(const char *path)
+{
+	int r = -EAGAIN;
+
+	/* A sweeper may take a directory away before its creator has locked
+	 * it: then another try. */
+	for (int i = 0; (r == -EAGAIN || r == -ENOENT) && i < BUILD_TRIES;
+	     i++) {
+		_cleanup_buf_ struct buf temp = {0};
+		uint64_t random = 0;
+
+		if (getrandom(&random, sizeof random, 0) < 0)
+			return -errno;
+		buf_printf(&temp, "%s.new-%016" PRIx64, path, random);
+		if (!buf_str(&temp))
+			return -ENOMEM;
+		r = build_beside(path, buf_str(&temp));
+	}
+	return r;
 }
 
 int store_create_int(const char *path, struct diag *diag)
 {
 	_cleanup_free_ char *copy = strdup(path);
-	_cleanup_buf_ struct buf temp = {0};
-	uint64_t random = 0;
 	int r;
 
 	if (!copy)
 		return -ENOMEM;
 	for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/'; n--)
 		copy[n - 1] = '\0';
-	/* Not a secret: a name that no other creator has. */
-	if (getrandom(&random, sizeof random, 0) < 0)
-		return -errno;
-	buf_printf(&temp, "%s.new-%016" PRIx64, copy, random);
-	if (!buf_str(&temp))
-		return -ENOMEM;
 	r = make_parents(copy);
-	if (r == 0)
-		r = build_beside(copy, buf_str(&temp));
+	if (r < 0)
+		return r;
+	sweep_beside(copy);
+	r = build_and_rename(copy);
 	if (r == 0)
 		return sync_parent(copy);
 	if (r == -EBUSY || r == -EACCES || r == -EPERM || r == -EROFS ||

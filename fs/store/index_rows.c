@@ -45,20 +45,23 @@ static int get_exact(struct index_txn *t, enum index_table table,
 int index_get_object(struct index_txn *t, const struct oid *id,
 		     struct segment_place *ret_place)
 {
+	struct segment_place place;
 	uint8_t row[OBJECT_ROW];
 	int r = get_exact(t, INDEX_OBJECTS, oid_key(id), row, sizeof row);
 
 	if (r < 0)
 		return r;
-	*ret_place = (struct segment_place){
+	place = (struct segment_place){
 		.segment = bytes_load_u32(row),
 		.stored_len = bytes_load_u32(row + 4),
 		.offset = bytes_load_u64(row + 8),
 		.encoding = row[16],
 	};
-	if (ret_place->offset > INT64_MAX / 2 ||
-	    ret_place->stored_len > FORMAT_MAX_OBJECT)
+	if ((bytes_load_u32(row + 16) >> 8) != 0 ||
+	    place.offset > INT64_MAX / 2 ||
+	    place.stored_len > FORMAT_MAX_OBJECT)
 		return -EFSCORRUPTED;
+	*ret_place = place;
 	return 0;
 }
 

@@ -6,10 +6,12 @@
  */
 #include "test.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/err.h"
 #include "object/format.h"
 #include "store/batch_int.h"
@@ -477,6 +479,92 @@ TEST(a_killed_writer_leaves_a_tail_that_the_next_one_cuts)
 	store_close(s);
 }
 
+/* Reads every object that the index names. */
+static uint64_t read_all_objects(struct store *s)
+{
+	_cleanup_buf_ struct buf rows = {0};
+	struct index_txn t = {0};
+	uint64_t count = 0;
+	struct bytes in;
+
+	assert_ok(index_txn_begin(s->index, false, &t));
+	assert_ok(index_list(&t, INDEX_OBJECTS, index_key_of(NULL, 0), &rows));
+	index_txn_end(&t);
+	in = bytes_of(rows.data, rows.len);
+	for (; in.left > 0; count++) {
+		_cleanup_buf_ struct buf out = {0};
+		struct oid id;
+		size_t n;
+
+		memcpy(id.b, bytes_block(&in, OID_BYTES, &n), OID_BYTES);
+		(void)bytes_block(&in, INDEX_MAX_VALUE, &n);
+		assert_ok(store_get(s, &id, &out));
+		id = oid_of(OID_BLOB, out.data, out.len);
+		assert_int_equal(store_has(s, &id), 1);
+	}
+	return count;
+}
+
+/* Imports without end, until it is killed. */
+static void write_for_ever(const char *path, int ready)
+{
+	static char data[20000];
+	struct store *s;
+	struct batch *b;
+	struct oid id;
+
+	if (store_open(path, STORE_CREATE, NULL, &s) < 0 ||
+	    write(ready, "x", 1) != 1)
+		_exit(1);
+	for (unsigned i = (unsigned)getpid() * 1000;; i++) {
+		if (batch_begin(s, &b) < 0)
+			_exit(1);
+		for (unsigned k = 0; k < 5; k++) {
+			(void)snprintf(data, sizeof data, "%u %u", i, k);
+			if (batch_put(b, OID_BLOB, data, sizeof data, &id) < 0)
+				_exit(1);
+		}
+		if (batch_commit(b, NULL, NULL) < 0)
+			_exit(1);
+	}
+}
+
+TEST(writers_killed_at_any_time_leave_a_whole_store)
+{
+	uint64_t last = 0;
+	int ready[2];
+
+	assert_ok(pipe2(ready, O_CLOEXEC));
+	for (int round = 0; round < 15; round++) {
+		struct store *s;
+		uint64_t count;
+		pid_t pids[2];
+		int status;
+		char c[2];
+
+		for (int i = 0; i < 2; i++) {
+			pids[i] = fork();
+			if (pids[i] == 0)
+				write_for_ever(store_dir(state), ready[1]);
+		}
+		assert_int_equal(io_read(ready[0], c, 2), 2);
+		(void)usleep(1000 + 1777 * (unsigned)round);
+		for (int i = 0; i < 2; i++) {
+			assert_ok(kill(pids[i], SIGKILL));
+			assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+			assert_true(WIFSIGNALED(status));
+		}
+		s = open_store(state);
+		count = read_all_objects(s);
+		/* Nothing that was committed is lost. */
+		assert_true(count >= last && count % 5 == 0);
+		last = count;
+		store_close(s);
+	}
+	(void)close(ready[0]);
+	(void)close(ready[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -494,6 +582,7 @@ int main(void)
 		RUN_SEAM(a_collision_between_two_batches_refuses_the_second),
 		RUN_SEAM(writers_in_several_processes_lose_nothing),
 		RUN_SEAM(a_killed_writer_leaves_a_tail_that_the_next_one_cuts),
+		RUN_SEAM(writers_killed_at_any_time_leave_a_whole_store),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

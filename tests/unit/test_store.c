@@ -93,6 +93,24 @@ TEST(an_interrupted_creation_in_place_is_gone_on_with)
 	store_close(s);
 }
 
+TEST(what_a_killed_creator_left_is_removed)
+{
+	const struct test_scratch *t = *state;
+	struct store *s;
+	char path[512];
+
+	(void)snprintf(path, sizeof path, "%s/store.new-0123456789abcdef",
+		       t->path);
+	assert_ok(mkdir(path, 0700));
+	(void)snprintf(path, sizeof path, "%s/store.new-mine", t->path);
+	assert_ok(mkdir(path, 0700));
+	s = make_store(state);
+	store_close(s);
+	assert_true(faccessat(t->fd, "store.new-0123456789abcdef", F_OK, 0) <
+		    0);
+	assert_ok(faccessat(t->fd, "store.new-mine", F_OK, 0));
+}
+
 TEST(a_missing_store_is_said_to_be_missing)
 {
 	_cleanup_diag_ struct diag d = {0};
@@ -396,6 +414,7 @@ int main(void)
 		RUN_SCRATCH(a_new_store_is_private_and_has_its_parts),
 		RUN_SCRATCH(parents_are_made_and_an_empty_directory_is_taken),
 		RUN_SCRATCH(an_interrupted_creation_in_place_is_gone_on_with),
+		RUN_SCRATCH(what_a_killed_creator_left_is_removed),
 		RUN_SCRATCH(a_missing_store_is_said_to_be_missing),
 		RUN_SCRATCH(a_foreign_directory_is_refused),
 		RUN_SCRATCH(a_file_is_no_store),
