@@ -77,8 +77,8 @@ static int root_open(struct importer *imp, const char *path, int *ret_fd)
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (st.st_dev == imp->store_dev && st.st_ino == imp->store_ino)
-		return diag_fail(imp->diag, -EINVAL,
-				 "%s: is the store itself", path);
+		return diag_fail(imp->diag, -EINVAL, "%s: is the store itself",
+				 path);
 	imp->root_dev = st.st_dev;
 	if (real) {
 		const char *name = strrchr(real, '/');

@@ -26,8 +26,8 @@ void import_attributes(const struct stat *st, struct tree_entry *e)
 	e->mode = st->st_mode;
 	e->uid = st->st_uid;
 	e->gid = st->st_gid;
-	e->rdev = S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode) ? st->st_rdev
-							       : 0;
+	e->rdev =
+		S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode) ? st->st_rdev : 0;
 	e->mtime_sec = st->st_mtim.tv_sec;
 	e->mtime_nsec = (uint32_t)st->st_mtim.tv_nsec;
 }
@@ -195,8 +195,8 @@ static NOT_RECURSIVE int entry_type(int dirfd, const char *name)
 {
 	struct stat st;
 
-	if (fstatat(dirfd, name, &st,
-		    AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) <
+	    0)
 		return -errno;
 	return IFTODT(st.st_mode);
 }
@@ -228,9 +228,9 @@ int import_entry(struct importer *imp, int dirfd, const char *name,
 	int r = IMPORT_RETYPED;
 
 	for (int i = 0; i < IMPORT_TRIES && r == IMPORT_RETYPED; i++) {
-		*ret_node = (struct import_node){
-			.link_begin = imp->member_count,
-			.link_end = imp->member_count};
+		*ret_node =
+			(struct import_node){.link_begin = imp->member_count,
+					     .link_end = imp->member_count};
 		r = entry_take(imp, dirfd, name, i ? DT_UNKNOWN : type,
 			       ret_node);
 	}

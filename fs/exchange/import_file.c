@@ -3,18 +3,23 @@
  * import_file.c - the content of one regular file, never a torn one.
  *
  * A file is read between two fstats. When they agree in size, mtime and ctime
- * nothing was written meanwhile, with one exception: the kernel stamps times
- * by its tick (up to 10 ms), so a write in the tick of the first fstat may not
- * show. Like git with its racy index entries we do not trust such fresh files:
- * we wait until the tick is over before the first fstat that counts. A file
- * that is written without pause never gets old enough; and one that grew is
- * taken at its length at open. In both cases the first part is read a second
- * time and must be equal: a change inside it between the readings would show,
+ * no write began meanwhile, with two exceptions. The kernel stamps times by its
+ * tick (up to 10 ms), so a write in the tick of the first fstat may not show.
+ * And it stamps at the start of a write, which may stand still in the middle
+ * when it waits for the journal of the file system. Like git with its racy
+ * index entries we do not trust a file that is fresh in this sense: younger
+ * than a tick, or than a fifth of a second while somebody has it open for
+ * writing (a read lease that is refused tells). It is read a second time when
+ * it is old enough, and must be equal, and its times as well.
+ *
+ * A file that grew is taken at its length at open, when a second reading of
+ * that part is equal: a change inside it between the readings would show,
  * since every byte is read twice, in the same order. All else is tried again,
  * and an end is put to it.
  *
  * What this cannot see: stores through a shared mapping to a page that was
- * dirty before already, for which the kernel stamps no time.
+ * dirty before already, for which the kernel stamps no time; and that a writer
+ * who is silent for longer is not done yet.
  *
  * A file of one chunk is a blob, put when it is known to be whole. Bigger ones
  * put their chunks while reading (a chunk of a reading that is given up is an
@@ -26,6 +31,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -34,7 +40,8 @@
 #include "base/io.h"
 #include "object/manifest.h"
 
-#define TICK_NS INT64_C(10000000)
+#define TICK_NS	 INT64_C(11000000)
+#define QUIET_NS INT64_C(200000000)
 
 /* One reading of one file. */
 struct reading {
@@ -53,16 +60,34 @@ static int64_t timespec_ns(const struct timespec *t)
 	return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
 }
 
-static bool is_fresh(const struct importer *imp, const struct stat *st)
+/* Says whether somebody has the file open for writing, or may have. A break of
+ * the lease while we hold it sends a signal: one that is ignored. */
+static bool has_writer(int fd)
+{
+	if (fcntl(fd, F_SETSIG, SIGURG) < 0 ||
+	    fcntl(fd, F_SETLEASE, F_RDLCK) < 0)
+		return true;
+	(void)fcntl(fd, F_SETLEASE, F_UNLCK);
+	return false;
+}
+
+/* Returns how long the file must stay as it is before it is trusted. */
+static int64_t fresh_ns(const struct importer *imp, int fd,
+			const struct stat *st)
 {
 	int64_t changed = timespec_ns(&st->st_ctim);
 	struct timespec now;
+	int64_t age;
 
-	if (changed < imp->started_ns - TICK_NS)
-		return false; /* most files: no call */
+	if (changed < imp->started_ns - QUIET_NS)
+		return 0; /* most files: no call */
 	now = clock_now();
-	return changed > timespec_ns(&now) - TICK_NS &&
-	       changed < timespec_ns(&now) + TICK_NS;
+	age = timespec_ns(&now) - changed;
+	if (age >= QUIET_NS || age < -TICK_NS)
+		return 0; /* or from a clock that is ahead */
+	if (has_writer(fd))
+		return QUIET_NS - age;
+	return age < TICK_NS ? TICK_NS - age : 0;
 }
 
 static void sleep_ns(int64_t ns)
@@ -129,8 +154,8 @@ static int chunk_put(struct reading *rd, uint64_t from)
 		if (r < 0)
 			return r;
 		if (!manifest_is_zero(rd->imp->chunk, n)) {
-			r = import_put(rd->imp, OID_BLOB, rd->imp->chunk,
-				      n, &id);
+			r = import_put(rd->imp, OID_BLOB, rd->imp->chunk, n,
+				       &id);
 			if (r < 0)
 				return r;
 		}
@@ -148,8 +173,8 @@ static int reading_take(struct reading *rd)
 		r = chunk_read(rd, 0, (size_t)rd->size);
 		if (r < 0)
 			return r;
-		rd->content = oid_of(OID_BLOB, rd->imp->chunk,
-				     (size_t)rd->size);
+		rd->content =
+			oid_of(OID_BLOB, rd->imp->chunk, (size_t)rd->size);
 		return 0;
 	}
 	buf_clear(&rd->chunks);
@@ -198,45 +223,65 @@ static int reading_compare(struct reading *rd)
 	return 0;
 }
 
-/* Reads once and decides. -EAGAIN: it changed, try again. */
-static int reading_try(struct reading *rd, struct stat *st, struct oid *xattrs)
+/* Reads a second time, when the times alone do not tell. */
+static int reading_confirm(struct reading *rd, const struct stat *before,
+			   int64_t wait_ns)
 {
-	struct stat before, after;
-	bool fresh;
-	int r;
+	struct stat now;
+	int r = 0;
 
-	if (is_fresh(rd->imp, st)) {
-		sleep_ns(TICK_NS + TICK_NS / 10);
-		if (fstat(rd->fd, st) < 0)
-			return -errno;
-	}
-	before = *st;
-	fresh = is_fresh(rd->imp, st);
+	if (wait_ns)
+		sleep_ns(wait_ns);
+	if (rd->size)
+		r = reading_compare(rd);
+	if (r < 0)
+		return r;
+	if (fstat(rd->fd, &now) < 0)
+		return -errno;
+	if (!is_same(before, &now) && now.st_size <= before->st_size)
+		return -EAGAIN;
+	return 0;
+}
+
+static void reading_begin(struct reading *rd, const struct stat *st)
+{
 	rd->size = (uint64_t)st->st_size;
 	rd->sparse = rd->size > FORMAT_CHUNK_BYTES &&
 		     (uint64_t)st->st_blocks < rd->size / 512;
 	rd->data = rd->data_end = 0;
-	if (rd->size > FORMAT_MAX_FILE)
-		return -EFBIG;
 	if (rd->size > 8 * FORMAT_CHUNK_BYTES)
 		(void)posix_fadvise(rd->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+}
+
+/* Reads once and decides. -EAGAIN: it changed, try again. */
+static int reading_try(struct reading *rd, struct stat *st, struct oid *xattrs)
+{
+	struct stat after;
+	int64_t wait_ns;
+	int r;
+
+	wait_ns = fresh_ns(rd->imp, rd->fd, st);
+	if (wait_ns) {
+		sleep_ns(MIN(wait_ns, TICK_NS));
+		if (fstat(rd->fd, st) < 0)
+			return -errno;
+		wait_ns = fresh_ns(rd->imp, rd->fd, st);
+	}
+	if ((uint64_t)st->st_size > FORMAT_MAX_FILE)
+		return -EFBIG;
+	reading_begin(rd, st);
 	r = rd->size ? reading_take(rd) : 0;
 	if (r == 0)
 		r = import_xattrs(rd->imp, rd->fd, st->st_dev, false, xattrs);
-	if (fstat(rd->fd, &after) < 0)
-		return -errno;
 	if (r < 0)
 		return r;
-	*st = after; /* where the next try starts */
-	if (!is_same(&before, &after) && after.st_size <= before.st_size)
-		return -EAGAIN;
-	if (!is_same(&before, &after) || fresh) {
-		r = rd->size ? reading_compare(rd) : 0;
-		if (r < 0)
-			return r;
-	}
-	*st = before;
-	return 0;
+	if (fstat(rd->fd, &after) < 0)
+		return -errno;
+	if (is_same(st, &after))
+		return wait_ns ? reading_confirm(rd, st, wait_ns) : 0;
+	if (after.st_size > st->st_size)
+		return reading_confirm(rd, st, 0);
+	return -EAGAIN;
 }
 
 static int reading_store(struct reading *rd, struct oid *ret_id)
@@ -246,9 +291,9 @@ static int reading_store(struct reading *rd, struct oid *ret_id)
 		return 0;
 	if (rd->size <= FORMAT_CHUNK_BYTES)
 		return import_put(rd->imp, OID_BLOB, rd->imp->chunk,
-				 (size_t)rd->size, ret_id);
+				  (size_t)rd->size, ret_id);
 	return import_put(rd->imp, OID_MANIFEST, rd->chunks.data,
-			 rd->chunks.len, ret_id);
+			  rd->chunks.len, ret_id);
 }
 
 int import_file(struct importer *imp, int fd, struct stat *st,
@@ -279,7 +324,8 @@ int import_file(struct importer *imp, int fd, struct stat *st,
 				 "settle",
 				 import_path(imp));
 	if (r == -EFBIG)
-		return diag_fail(imp->diag, r, "%s: larger than %" PRIu64
-				 " bytes", import_path(imp), FORMAT_MAX_FILE);
+		return diag_fail(imp->diag, r,
+				 "%s: larger than %" PRIu64 " bytes",
+				 import_path(imp), FORMAT_MAX_FILE);
 	return r;
 }

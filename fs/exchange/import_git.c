@@ -33,8 +33,7 @@
 static const char *const ref_names[] = {"HEAD", "refs", "packed-refs",
 					"reftable"};
 /* A change of one of these means that refs moved from file to file. */
-static const char *const watched_names[] = {"HEAD", "packed-refs",
-					    "reftable",
+static const char *const watched_names[] = {"HEAD", "packed-refs", "reftable",
 					    "reftable/tables.list"};
 
 struct watch {
@@ -198,9 +197,8 @@ static int objects_read(struct importer *imp, int fd, struct import_set *set)
 	return r;
 }
 
-int import_gitdir(struct importer *imp, int fd,
-		  const struct import_list *list, const struct stat *st,
-		  struct tree_entry *e)
+int import_gitdir(struct importer *imp, int fd, const struct import_list *list,
+		  const struct stat *st, struct tree_entry *e)
 {
 	_cleanup_(import_set_fini) struct import_set set = {
 		.items = {.count = 0}};

@@ -105,8 +105,7 @@ static bool is_known(const struct import_item *item, int fd)
 	if (!is_index_of_packs(item->n.e.name))
 		return true; /* named by content */
 	return fstatat(fd, item->n.e.name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       st.st_ino == item->st.st_ino &&
-	       st.st_size == item->st.st_size &&
+	       st.st_ino == item->st.st_ino && st.st_size == item->st.st_size &&
 	       st.st_mtim.tv_sec == item->st.st_mtim.tv_sec &&
 	       st.st_mtim.tv_nsec == item->st.st_mtim.tv_nsec;
 }
@@ -339,8 +338,7 @@ static int odb_put(struct odb *o, struct tree_entry *e)
 	return import_set_put_tree(o->imp, &o->top, &o->st, e);
 }
 
-int import_gitodb(struct importer *imp, int dirfd,
-		  struct import_node *ret_node)
+int import_gitodb(struct importer *imp, int dirfd, struct import_node *ret_node)
 {
 	_cleanup_(odb_freep) struct odb *o = calloc(1, sizeof *o);
 	_cleanup_import_list_ struct import_list list = {.count = 0};

@@ -186,9 +186,8 @@ _must_check_ int import_open_dir(struct importer *imp, int dirfd,
 
 /* --- one entry (import_entry.c) ---------------------------------------- */
 
-_must_check_ int import_entry(struct importer *imp, int dirfd,
-			      const char *name, unsigned char type,
-			      struct import_node *ret_node);
+_must_check_ int import_entry(struct importer *imp, int dirfd, const char *name,
+			      unsigned char type, struct import_node *ret_node);
 /* Fills what a stat tells: mode, owner, mtime, rdev. */
 void import_attributes(const struct stat *st, struct tree_entry *e);
 
@@ -266,8 +265,7 @@ void import_set_drop(struct importer *imp, struct import_set *s,
 _must_check_ int import_set_entry(struct importer *imp, struct import_set *s,
 				  int dirfd, const struct import_name *name);
 /* Stores the set as a tree, like import_tree_put. */
-_must_check_ int import_set_put_tree(struct importer *imp,
-				     struct import_set *s,
+_must_check_ int import_set_put_tree(struct importer *imp, struct import_set *s,
 				     const struct stat *st,
 				     struct tree_entry *e);
 

@@ -179,8 +179,7 @@ static uint64_t members_count(struct importer *imp)
 			imp->members[kept++] = imp->members[i];
 	imp->member_count = kept;
 	if (kept)
-		qsort(imp->members, kept, sizeof *imp->members,
-		      member_compare);
+		qsort(imp->members, kept, sizeof *imp->members, member_compare);
 	for (size_t i = 0; i < kept; i++) {
 		struct import_group *g = imp->members[i].group;
 

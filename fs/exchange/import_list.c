@@ -29,8 +29,7 @@ void import_list_fini(struct import_list *l)
 
 static bool is_dots(const char *name)
 {
-	return name[0] == '.' &&
-	       (!name[1] || (name[1] == '.' && !name[2]));
+	return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
 }
 
 /* Each name is its type, its bytes and a NUL. */

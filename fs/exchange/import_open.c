@@ -35,8 +35,8 @@ static int open_raw(int dirfd, const char *name, int flags)
 
 	do {
 		fd = openat(dirfd, name, flags | O_NOFOLLOW | O_CLOEXEC);
-	} while (fd < 0 && (errno == EINTR || (errno == EMFILE &&
-					       raise_limit())));
+	} while (fd < 0 &&
+		 (errno == EINTR || (errno == EMFILE && raise_limit())));
 	return fd < 0 ? -errno : fd;
 }
 
@@ -72,8 +72,8 @@ static int is_foreign(struct importer *imp, int dirfd, const char *name,
 		return -errno;
 	if (!S_ISDIR(stx.stx_mode))
 		return IMPORT_RETYPED;
-	*ret_foreign = makedev(stx.stx_dev_major, stx.stx_dev_minor) !=
-		       imp->root_dev;
+	*ret_foreign =
+		makedev(stx.stx_dev_major, stx.stx_dev_minor) != imp->root_dev;
 	return IMPORT_TAKEN;
 }
 

@@ -67,8 +67,8 @@ void import_set_drop(struct importer *imp, struct import_set *s,
 	item_free(item);
 }
 
-int import_set_put(struct importer *imp, struct import_set *s,
-		   const char *name, const struct import_node *node)
+int import_set_put(struct importer *imp, struct import_set *s, const char *name,
+		   const struct import_node *node)
 {
 	_cleanup_(item_freep) struct import_item *item = NULL;
 	struct import_item *old = import_set_find(s, name);

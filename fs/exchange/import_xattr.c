@@ -62,8 +62,7 @@ static int value_read(struct importer *imp, const struct xattr_source *s,
 	r = buf_resize(&imp->xvalues, at + FORMAT_MAX_XATTR_VALUE);
 	if (r < 0)
 		return r;
-	n = source_get(s, name, imp->xvalues.data + at,
-		       FORMAT_MAX_XATTR_VALUE);
+	n = source_get(s, name, imp->xvalues.data + at, FORMAT_MAX_XATTR_VALUE);
 	imp->xvalues.len = at + (n > 0 ? (size_t)n : 0);
 	if (n < 0)
 		return (int)n;
@@ -88,8 +87,8 @@ static int pairs_put(struct importer *imp, struct xset_pair *pairs,
 	r = xset_encode(pairs, count, &imp->object);
 	if (r < 0)
 		return r;
-	return import_put(imp, OID_XSET, imp->object.data,
-			 imp->object.len, ret_id);
+	return import_put(imp, OID_XSET, imp->object.data, imp->object.len,
+			  ret_id);
 }
 
 static int names_read(struct importer *imp, const struct xattr_source *s,
