@@ -187,8 +187,10 @@ static int run(struct call *c)
 	if (r)
 		worst = call_fail_err(c, r, &diag, c->store);
 	rm.store = s;
-	for (size_t i = 0, n = worst ? 0 : c->args->arg_count; i < n; i++)
-		worst = MAX(worst, remove_one(&rm, c->args->args[i]));
+	for (size_t i = 0, n = worst ? 0 : c->args->arg_count; i < n; i++) {
+		r = remove_one(&rm, c->args->args[i]);
+		worst = MAX(worst, r);
+	}
 	worst = call_finish(c, &rm.out, worst);
 	out_fini(&rm.out);
 	buf_fini(&rm.used);

@@ -25,7 +25,7 @@ enum out_type {
 	OUT_TIME,  /* seconds since 1970; text shows local time */
 	OUT_SPAN,  /* seconds; text shows them with units */
 	OUT_BOOL,
-	OUT_MODE, /* octal text in both */
+	OUT_MODE, /* octal text in both; 0 is no value */
 	OUT_LIST, /* strings, each ending in NUL; a JSON array */
 };
 
