@@ -81,6 +81,12 @@ static int open_parts(struct store *s, const char *path, struct diag *diag)
 	if (r == -ENOENT || r == -EFSCORRUPTED || r == -EPROTONOSUPPORT)
 		return diag_fail(diag, -EFSCORRUPTED,
 				 "%s is damaged or missing", buf_str(&dir));
+	/* LMDB enters its readers there. */
+	if (r == -EACCES)
+		return diag_fail(diag, r,
+				 "no permission for %s: who reads the store "
+				 "needs to write its lock.mdb",
+				 buf_str(&dir));
 	if (r < 0)
 		return r;
 	r = segments_open(s->fd, &s->segments);
