@@ -270,20 +270,46 @@ static void put_users(const struct users_mount *m, struct keeper_reply *reply)
 	reply->text_len = (uint32_t)n;
 }
 
+struct places {
+	const struct keeper_request *q;
+	struct mounts_found top; /* what is on top at the path */
+	bool any;
+	bool elsewhere; /* bound to another place, which stays */
+};
+
+static int see_place(void *ctx, const struct mounts_entry *e)
+{
+	struct places *p = ctx;
+
+	if (strcmp(e->path, p->q->path) == 0) {
+		p->any = true;
+		p->top = (struct mounts_found){
+			.major = e->major,
+			.minor = e->minor,
+			.shared = e->shared,
+			.is_ours = strcmp(e->type, SESSION_FS_TYPE) == 0};
+	} else if (e->major == p->q->major && e->minor == p->q->minor) {
+		p->elsewhere = true;
+	}
+	return 0;
+}
+
 static int do_umount(const struct keeper_request *q, struct keeper_reply *reply)
 {
 	bool detach = q->flags & KEEPER_FLAG_DETACH;
 	struct users_mount m = {
 		.major = q->major, .minor = q->minor, .path = q->path};
-	struct mounts_found found;
-	int r = mounts_find(q->path, &found);
+	struct places p = {.q = q};
+	int r = mounts_walk(0, see_place, &p);
 
 	/* Somebody unmounted it by hand, or put another mount on top. */
-	if (r == 0 && (found.major != q->major || found.minor != q->minor))
-		r = found.is_ours ? -ENOENT : -EBUSY;
+	if (r == 0 && !p.any)
+		r = -ENOENT;
+	else if (r == 0 && (p.top.major != q->major || p.top.minor != q->minor))
+		r = p.top.is_ours ? -ENOENT : -EBUSY;
 	if (r == 0) {
-		m.shared = found.shared;
-		r = !detach && users_has_copy(&m)
+		m.shared = p.top.shared;
+		r = !detach && (p.elsewhere || users_has_copy(&m))
 			    ? -EBUSY
 			    : unmount(q->path, detach, reply);
 	}
@@ -310,6 +336,7 @@ void keeper_child_run(const struct keeper_request *q, const char *store,
 	struct keeper_reply *reply = calloc(1, sizeof *reply);
 	struct users_mount m = {
 		.major = q->major, .minor = q->minor, .path = q->path};
+	struct mounts_found found;
 	int fd = -1;
 
 	if (!reply)
@@ -323,6 +350,10 @@ void keeper_child_run(const struct keeper_request *q, const char *store,
 		reply->result = do_umount(q, reply);
 		break;
 	case KEEPER_USERS:
+		/* Not there any more: every copy counts. */
+		if (mounts_find(q->path, &found) == 0 &&
+		    found.major == q->major && found.minor == q->minor)
+			m.shared = found.shared;
 		put_users(&m, reply);
 		break;
 	case KEEPER_CLEAN:

@@ -111,7 +111,7 @@ int mounts_walk(pid_t pid, mounts_fn fn, void *ctx)
 
 struct find {
 	const char *path;
-	struct mounts_found *found;
+	struct mounts_found found;
 	bool any;
 };
 
@@ -123,7 +123,7 @@ static int find_one(void *ctx, const struct mounts_entry *e)
 		return 0;
 	/* A later line lies on top of an earlier one. */
 	f->any = true;
-	*f->found = (struct mounts_found){
+	f->found = (struct mounts_found){
 		.major = e->major,
 		.minor = e->minor,
 		.shared = e->shared,
@@ -133,15 +133,14 @@ static int find_one(void *ctx, const struct mounts_entry *e)
 
 int mounts_find(const char *path, struct mounts_found *ret_found)
 {
-	struct mounts_found found = {0};
-	struct find f = {.path = path, .found = &found};
+	struct find f = {.path = path};
 	int r = mounts_walk(0, find_one, &f);
 
 	if (r < 0)
 		return r;
 	if (!f.any)
 		return -ENOENT;
-	*ret_found = found;
+	*ret_found = f.found;
 	return 0;
 }
 

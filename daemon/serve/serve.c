@@ -39,21 +39,13 @@ static void keeper_lost(void *ctx)
 	_exit(1);
 }
 
-static void empty_trash(void *ctx, void *arg)
-{
-	struct server *s = ctx;
-	int r = env_empty_trash(s->store);
-
-	if (r < 0)
-		log_warn("trash: %s", err_text(r));
-}
-
 static void server_fini(struct server *s)
 {
 	worker_free(s->worker);
 	link_free(s->link);
 	envs_free(s->envs);
 	store_close(s->store);
+	mutex_fini(&s->trash_lock);
 	if (s->events >= 0)
 		(void)close(s->events);
 }
@@ -64,6 +56,7 @@ static int server_init(struct server *s, const struct serve_args *args,
 	int r;
 
 	s->path = args->store;
+	mutex_init(&s->trash_lock);
 	s->started_sec = clock_now().tv_sec;
 	s->events = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->events < 0)
@@ -76,7 +69,7 @@ static int server_init(struct server *s, const struct serve_args *args,
 	if (r == 0)
 		r = link_new(args->keeper, keeper_lost, s, &s->link);
 	if (r == 0)
-		worker_add(s->worker, empty_trash, s, NULL);
+		worker_add(s->worker, umount_empty_trash, s, NULL);
 	return r;
 }
 
@@ -173,7 +166,7 @@ int serve_run(const struct serve_args *args)
 	lower_oom_score();
 	log_info("server: started, pid %d, version %s", (int)getpid(),
 		 COWFS_VERSION);
-	serve_say(args->ready, "ok");
+	serve_say(args->ready, KEEPER_READY);
 	(void)close(args->ready);
 	r = wait_for_end(&s, signals);
 	ctl_server_stop(door);

@@ -13,6 +13,7 @@
 #ifndef COWFS_SERVE_SERVER_INT_H
 #define COWFS_SERVE_SERVER_INT_H
 
+#include "base/mutex.h"
 #include "ctl/server.h"
 #include "env/env.h"
 #include "serve/envs_int.h"
@@ -32,6 +33,8 @@ struct server {
 	struct link *link;
 	struct worker *worker;
 	struct envs *envs;
+	/* env_create builds in trash/, which must not be emptied meanwhile. */
+	struct mutex trash_lock;
 	int events; /* eventfd that wakes the main thread */
 	int64_t started_sec;
 	bool stop; /* atomic: CTL_STOP was accepted */
@@ -67,6 +70,8 @@ _must_check_ int handlers_acquire_name(struct server *s, const char *name,
 /* Says whether STORE/envs/NAME is there. */
 bool handlers_env_exists(struct server *s, const char *name);
 
+/* Empties the trash; for the worker. */
+void umount_empty_trash(void *ctx, void *arg);
 /* Unmounts everything for good and keeps it: at SIGTERM. */
 void umount_keep_all(struct server *s);
 /* The session's end callback: ctx is a struct umount_watch. Notices mounts

@@ -138,15 +138,22 @@ static int count_changes(struct env *env, uint64_t *ret_count)
 	return r;
 }
 
-static void close_and_empty(void *ctx, void *arg)
+void umount_empty_trash(void *ctx, void *arg)
 {
 	struct server *s = ctx;
 	int r;
 
-	env_close(arg);
+	mutex_lock(&s->trash_lock);
 	r = env_empty_trash(s->store);
+	mutex_unlock(&s->trash_lock);
 	if (r < 0)
 		log_warn("trash: %s", err_text(r));
+}
+
+static void close_and_empty(void *ctx, void *arg)
+{
+	env_close(arg);
+	umount_empty_trash(ctx, NULL);
 }
 
 /* env may be NULL: it is not open. */

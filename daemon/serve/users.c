@@ -265,15 +265,8 @@ static bool is_copy_of(struct search *s, pid_t pid, void *ctx)
 bool users_has_copy(const struct users_mount *m)
 {
 	_cleanup_(search_freep) struct search *s = search_new(m);
-	struct copy c = {.mount = m, .here = true};
 
-	if (!s)
-		return false;
-	if (mounts_walk(0, match_copy, &c) > 0) {
-		free(c.path);
-		return true;
-	}
-	return each_process(s, is_copy_of, NULL);
+	return s && each_process(s, is_copy_of, NULL);
 }
 
 struct listing {

@@ -25,8 +25,8 @@ struct users_mount {
 	unsigned shared;
 };
 
-/* Says whether another mount name space, or another place here, has a copy
- * that unmounting ours would leave. */
+/* Says whether another mount name space has a copy that unmounting ours would
+ * leave. */
 bool users_has_copy(const struct users_mount *m);
 /* Appends one line "PID COMMAND PATH" for each process, at most a few hundred,
  * each ending in a newline. */
