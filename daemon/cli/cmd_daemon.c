@@ -9,6 +9,7 @@
 #include "cli/cmd.h"
 
 #include <limits.h>
+#include <sys/prctl.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -138,6 +139,8 @@ static int keeper(const struct call *c)
 
 	if (!*text || *end || fd < 0 || fd > INT_MAX || c->args->arg_count > 2)
 		return call_fail(c, CODE_USAGE, "keeper: needs a descriptor");
+	/* It was executed as /proc/self/exe, and "exe" says nothing in ps. */
+	(void)prctl(PR_SET_NAME, "cowfs");
 	return serve_keeper_main(c->store, (int)fd);
 }
 

@@ -167,7 +167,7 @@ static struct json_object *json_list(const struct out_cell *c)
 static struct json_object *json_value(enum out_type type,
 				      const struct out_cell *c)
 {
-	char mode[16];
+	char mode[32];
 
 	switch (type) {
 	case OUT_BOOL:
