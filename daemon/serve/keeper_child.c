@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -68,15 +69,17 @@ static int unmount(const char *path, bool detach, struct keeper_reply *reply)
 static void clear_dead(const char *path, struct keeper_reply *reply)
 {
 	struct mounts_found found;
-	struct stat st;
+	struct statfs st;
 
 	for (int i = 0; i < MAX_LAYERS; i++) {
 		if (mounts_find(path, &found) < 0 || !found.is_ours)
 			return;
-		if (stat(path, &st) == 0 || errno != ENOTCONN)
+		/* stat would be answered from the kernel's cache. */
+		if (statfs(path, &st) == 0 || errno != ENOTCONN)
 			return;
 		if (unmount(path, true, reply) < 0)
 			return;
+		reply->flags |= KEEPER_FLAG_CLEARED;
 	}
 }
 

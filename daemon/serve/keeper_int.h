@@ -43,6 +43,8 @@ enum keeper_flag {
 	KEEPER_FLAG_DETACH = 4,	   /* umount: lazily, whoever uses it */
 	KEEPER_FLAG_REMOVE = 8,	   /* umount: remove the directory then */
 	KEEPER_FLAG_MADE = 16,	   /* reply to mount: the directory is new */
+	/* Reply to mount: a dead mount of ours was there. */
+	KEEPER_FLAG_CLEARED = 32,
 };
 
 struct keeper_request {

@@ -136,7 +136,9 @@ static int ask_keeper(struct server *s, const struct env_info *info,
 	m->keeper_id = q.id;
 	m->major = reply->major;
 	m->minor = reply->minor;
-	m->remove = !info->at[0] || (reply->flags & KEEPER_FLAG_MADE);
+	m->remove =
+		!info->at[0] || (reply->flags & KEEPER_FLAG_MADE) ||
+		(info->made_mountpoint && (reply->flags & KEEPER_FLAG_CLEARED));
 	(void)snprintf(m->real, sizeof m->real, "%s", reply->path);
 	return fd;
 }
