@@ -162,15 +162,21 @@ log_from_libfuse(enum fuse_log_level level, const char *fmt, va_list ap)
 		  "libfuse: %s", text);
 }
 
+static void redirect_log(void)
+{
+	fuse_set_log_func(log_from_libfuse);
+}
+
 /* Makes libfuse's session around the descriptor; it owns it on success. */
 static int adopt_fd(struct session *s, int fd)
 {
+	static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 	char name[] = "cowfs";
 	char *argv[] = {name, NULL};
 	struct fuse_args args = FUSE_ARGS_INIT(1, argv);
 	char path[32];
 
-	fuse_set_log_func(log_from_libfuse);
+	(void)pthread_once(&log_once, redirect_log);
 	s->se = fuse_session_new(&args, &ops_table, sizeof ops_table, s);
 	fuse_opt_free_args(&args);
 	if (!s->se)
