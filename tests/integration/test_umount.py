@@ -41,10 +41,10 @@ def test_undone_changes_are_no_changes(cowfs, tree):
 def test_with_changes_it_is_kept_and_says_so(cowfs, tree):
     cowfs.load(tree)
     point = cowfs.mount("base", "e")
-    cowfs.sh(point, "echo x > new; echo y > a.txt")
+    cowfs.sh(point, "echo x > new; echo y > a.txt")  # and src/hard
     result = cowfs.run("umount", "e", expect=4)
     assert not result.out
-    assert re.search(r"\b2\b", result.err), result
+    assert re.search(r"\b3\b", result.err), result
     for word in ("--discard", "--keep", "diff"):
         assert word in result.err, result
     assert len(result.err.splitlines()) <= 2, result
