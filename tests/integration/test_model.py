@@ -10,6 +10,7 @@ import pathlib
 import random
 import select
 import shutil
+import signal
 import stat
 import struct
 import subprocess
@@ -364,6 +365,14 @@ class Model:
         for w in self.workers:
             w.close()
 
+    def kill(self):
+        """After a failure: nothing may hold the mount."""
+        for w in self.workers:
+            try:
+                os.killpg(w.child.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
     def both(self, batch):
         for w in self.workers:
             w.ask(batch)
@@ -382,8 +391,9 @@ class Model:
         return ours
 
     def say(self, what, detail):
-        last = "\n".join(map(repr, self.history[-40:]))
-        return f"{what} after {self.done} steps:\n{detail}\nlast:\n{last}"
+        last = "\n".join(repr(h)[:300] for h in self.history[-40:])
+        return (f"{what} after {self.done} steps:\n{str(detail)[:3000]}\n"
+                f"last:\n{last}")
 
     def run_batch(self, walk):
         batch = [walk.step() for _ in range(BATCH)]
@@ -395,7 +405,8 @@ class Model:
             self.history.append((step, b[0]))
             self.done += 1
             assert a == b, self.say(
-                "differs", f"{step}\ncowfs: {a}\nplain: {b}")
+                "differs", f"{step}\ncowfs: {str(a)[:900]}\n"
+                f"plain: {str(b)[:900]}")
         del self.history[:-200]
 
     def restart(self, how):
@@ -494,6 +505,13 @@ def test_random_walk(cowfs, as_root, tmp_path, plain_folder):
     model = Model(cowfs, base, plain, seed)
     walk = Walk(model.rng, root=True)
     walk.learn(model.base_tree)
+    try:
+        walk_on(model, walk)
+    finally:
+        model.kill()
+
+
+def walk_on(model, walk):
     restarts = ["keep", "stop", "kill"]
     next_full, next_restart = FULL, RESTART
     while model.done < STEPS:
@@ -507,3 +525,4 @@ def test_random_walk(cowfs, as_root, tmp_path, plain_folder):
     walk.learn(model.full())
     model.both([(0, [], "drop_all", ())])
     model.stop()
+    print(f"{model.done} steps")

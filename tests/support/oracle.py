@@ -286,15 +286,17 @@ class Oracle:
         names = [f"{i:03}" + "n" * 180 for i in range(300)]
         for n in names:
             os.close(self.open(folder + "/" + n, os.O_CREAT | os.O_WRONLY))
-        seen, extra = [], 0
+        seen = []
         with os.scandir(folder) as it:
             for entry in it:
                 seen.append(entry.name)
-                if entry.name in names and len(seen) % 3 == 0:
+                if entry.name not in names:
+                    continue
+                # By name, for the order is each file system's own.
+                if int(entry.name[:3]) % 3 == 0:
                     os.unlink(folder + "/" + entry.name)
-                elif len(seen) % 7 == 0 and extra < 50:
-                    extra += 1
-                    os.mkdir(folder + "/extra" + str(extra))
+                if int(entry.name[:3]) % 7 == 0:
+                    os.mkdir(folder + "/extra" + entry.name[:3])
         found = [n for n in seen if n in set(names)]
         return sorted(found) == names
 
