@@ -29,6 +29,7 @@
 #include "fuse/session.h"
 #include "serve/fusermount_int.h"
 #include "serve/mounts_int.h"
+#include "serve/unmount_int.h"
 #include "serve/users_int.h"
 
 enum {
@@ -58,11 +59,9 @@ static int fail_errno(struct keeper_reply *reply, int err, const char *what)
 
 static int unmount(const char *path, bool detach, struct keeper_reply *reply)
 {
-	int flags = UMOUNT_NOFOLLOW | (detach ? MNT_DETACH : 0);
-
 	if (geteuid() != 0)
 		return fusermount_unmount(path, detach, reply);
-	return umount2(path, flags) < 0 ? -errno : 0;
+	return unmount_as_root(path, detach);
 }
 
 /* Detaches mounts of ours at a place that nobody serves any more. */
