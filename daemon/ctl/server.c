@@ -209,7 +209,7 @@ static int read_peer(int fd, struct ctl_peer *ret_peer)
 static void accept_one(struct ctl_server *s, struct connection *c)
 {
 	_cleanup_close_ int fd = -1;
-	struct ctl_peer peer;
+	struct ctl_peer peer = {.uid = (uid_t)-1};
 
 	fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
 	if (fd < 0 || read_peer(fd, &peer) < 0)
