@@ -87,10 +87,10 @@ static void assert_says(void **state, const char *line, const char *first)
 static void an_option_may_stand_anywhere(void **state)
 {
 	static const char *const lines[] = {
-		"take x --name v --json", "--json take --name v x",
-		"--name v take x --json", "take --name=v --json x",
-		"take -nv x --json",	  "-n v --json take x",
-		"--json take -an v x",	  "take --json --name v -- x",
+		"take x --name v --json",    "--json take --name v x",
+		"--name v take x --json",    "take --name=v --json x",
+		"take -nv x --json",	     "-n v --json take x",
+		"--json take -an v x",	     "take --json --name v -- x",
 		"--name=v --json -- take x",
 	};
 	const struct parsed *p = *state;
@@ -147,7 +147,8 @@ static void many_letters_in_one_word_fit(void **state)
 {
 	const struct parsed *p = *state;
 
-	assert_int_equal(parse(state, "take x -aaaaaaaaaaaaaaaaaaaaaaaaaaa"), 0);
+	assert_int_equal(parse(state, "take x -aaaaaaaaaaaaaaaaaaaaaaaaaaa"),
+			 0);
 	assert_int_equal(p->a.item_count, 27);
 }
 

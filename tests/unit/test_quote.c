@@ -55,8 +55,14 @@ static bool utf8(const char *in, struct buf *b)
 static void right_utf8_stays(void **state)
 {
 	static const char *const good[] = {
-		"", "abc", "\xc2\x80", "\xc3\xbc", "\xe0\xa0\x80",
-		"\xed\x9f\xbf", "\xee\x80\x80", "\xf0\x90\x80\x80",
+		"",
+		"abc",
+		"\xc2\x80",
+		"\xc3\xbc",
+		"\xe0\xa0\x80",
+		"\xed\x9f\xbf",
+		"\xee\x80\x80",
+		"\xf0\x90\x80\x80",
 		"\xf4\x8f\xbf\xbf",
 	};
 	_cleanup_buf_ struct buf b = {0};
@@ -94,7 +100,10 @@ static void hex_is_lower_case(void **state)
 {
 	_cleanup_buf_ struct buf b = {0};
 
-	quote_hex(&b, "\xff\x0a" "A", 3);
+	quote_hex(&b,
+		  "\xff\x0a"
+		  "A",
+		  3);
 	assert_string_equal(buf_str(&b), "ff0a41");
 }
 
