@@ -143,12 +143,12 @@ static bool wants_value(const struct verb *v, const char *word,
 	size_t n = v ? v->opt_count : 0;
 
 	for (size_t i = 0; i < n + opt_global_count; i++) {
-		const struct opt_def *d = i < n ? &v->opts[i]
-						: &opt_globals[i - n];
-		bool same = word[1] == '-'
-				    ? !strcmp(d->name, word + 2)
-				    : d->letter && d->letter == word[1] &&
-					      !word[2];
+		const struct opt_def *d =
+			i < n ? &v->opts[i] : &opt_globals[i - n];
+		bool same =
+			word[1] == '-'
+				? !strcmp(d->name, word + 2)
+				: d->letter && d->letter == word[1] && !word[2];
 
 		if (same && d->kind != OPT_FLAG) {
 			*ret_kind = d->arg;

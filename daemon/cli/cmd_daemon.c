@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "cli/place.h"
 #include "cli/remote.h"
 #include "serve/serve.h"
 #include "store/store.h"
@@ -35,6 +36,9 @@ static int make_store(const struct call *c)
 
 	if (remote_has_store(c))
 		return CODE_DONE;
+	r = place_check(c);
+	if (r)
+		return r;
 	r = store_open(c->store, STORE_CREATE, &diag, &s);
 	if (r)
 		return call_fail_err(c, r, &diag, c->store);

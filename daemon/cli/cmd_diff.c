@@ -30,9 +30,9 @@ static const struct opt_def options[] = {
 };
 
 static const struct out_col columns[] = {
-	{"status", NULL, OUT_STR},   {"path", NULL, OUT_STR},
-	{"old_path", NULL, OUT_STR}, {"dir", NULL, OUT_BOOL},
-	{"content", NULL, OUT_BOOL}, {"old_size", NULL, OUT_SIZE},
+	{"status", NULL, OUT_STR},    {"path", NULL, OUT_STR},
+	{"old_path", NULL, OUT_STR},  {"dir", NULL, OUT_BOOL},
+	{"content", NULL, OUT_BOOL},  {"old_size", NULL, OUT_SIZE},
 	{"new_size", NULL, OUT_SIZE}, {"old_mode", NULL, OUT_MODE},
 	{"new_mode", NULL, OUT_MODE},
 };
@@ -47,7 +47,7 @@ struct diff {
 };
 
 struct row {
-	const char *status; /* "A", "M", "D", "T", "R100" */
+	const char *status;	   /* "A", "M", "D", "T", "R100" */
 	struct buf path, old_path; /* directories end in '/' */
 	bool is_dir;
 	uint64_t old_size, new_size;
@@ -124,23 +124,21 @@ static void put_stat(struct diff *d, const struct row *row)
 	put_name(d, &row->path, '\n');
 }
 
-static void put_json(struct diff *d, const struct row *row,
-		     const struct msg *m)
+static void put_json(struct diff *d, const struct row *row, const struct msg *m)
 {
 	const char *old = row->old_path.len ? (char *)row->old_path.data : NULL;
 
-	out_row(&d->out,
-		(struct out_cell[]){
-			out_str(row->status),
-			out_bytes(row->path.data, row->path.len),
-			out_bytes(old, row->old_path.len),
-			out_num(row->is_dir),
-			out_num(msg_get_u64(m, CTL_TAG_CONTENT, 0)),
-			out_num(row->old_size),
-			out_num(row->new_size),
-			out_num(msg_get_u64(m, CTL_TAG_OLD_MODE, 0)),
-			out_num(msg_get_u64(m, CTL_TAG_NEW_MODE, 0)),
-		});
+	out_row(&d->out, (struct out_cell[]){
+				 out_str(row->status),
+				 out_bytes(row->path.data, row->path.len),
+				 out_bytes(old, row->old_path.len),
+				 out_num(row->is_dir),
+				 out_num(msg_get_u64(m, CTL_TAG_CONTENT, 0)),
+				 out_num(row->old_size),
+				 out_num(row->new_size),
+				 out_num(msg_get_u64(m, CTL_TAG_OLD_MODE, 0)),
+				 out_num(msg_get_u64(m, CTL_TAG_NEW_MODE, 0)),
+			 });
 }
 
 static int add_row(void *ctx, const struct msg *m)

@@ -86,6 +86,8 @@ static int open_store(const struct call *c, int fd)
 	struct store *s = NULL;
 	int r = store_open(c->store, 0, &diag, &s);
 
+	if (r == -ENOENT)
+		return CODE_DONE;
 	if (r) {
 		const char *line = diag_line(&diag, 0);
 
@@ -140,8 +142,7 @@ static int examine(struct doctor *d)
 	doctor_server(d);
 	doctor_mounts(d);
 	doctor_left(d);
-	if (d->has_store)
-		check_store(d);
+	check_store(d);
 	out_printf(&d->out, "%zu problems\n", d->problems);
 	return call_finish(d->c, &d->out, d->problems ? CODE_NO : CODE_DONE);
 }

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "cli/place.h"
 #include "cli/snaps.h"
 
 enum { REDRAW_NS = 100 * 1000 * 1000, NS_PER_S = 1000 * 1000 * 1000 };
@@ -36,14 +37,10 @@ static const struct opt_def options[] = {
 };
 
 static const struct out_col columns[] = {
-	{"id", NULL, OUT_ID},
-	{"ref", NULL, OUT_STR},
-	{"inodes", NULL, OUT_COUNT},
-	{"files", NULL, OUT_COUNT},
-	{"bytes", NULL, OUT_SIZE},
-	{"stored_bytes", NULL, OUT_SIZE},
-	{"sockets", NULL, OUT_COUNT},
-	{"locks", NULL, OUT_COUNT},
+	{"id", NULL, OUT_ID},	      {"ref", NULL, OUT_STR},
+	{"inodes", NULL, OUT_COUNT},  {"files", NULL, OUT_COUNT},
+	{"bytes", NULL, OUT_SIZE},    {"stored_bytes", NULL, OUT_SIZE},
+	{"sockets", NULL, OUT_COUNT}, {"locks", NULL, OUT_COUNT},
 	{"skipped", NULL, OUT_COUNT},
 };
 
@@ -114,6 +111,9 @@ int import_path_of(const struct call *c, const char *path, const char *ref,
 	const char *note;
 	int r = check_directory(c, path);
 
+	if (r)
+		return r;
+	r = place_check(c);
 	if (r)
 		return r;
 	r = store_open(c->store, STORE_CREATE, &diag, &s);

@@ -22,8 +22,9 @@ enum { OPT_AT, OPT_VIEW };
 static const struct opt_def options[] = {
 	[OPT_AT] = {"at", 0, OPT_VALUE, ARG_DIR, "DIR",
 		    "mount there instead of in the store; made when missing"},
-	[OPT_VIEW] = {"view", 0, OPT_VALUE, ARG_CHOICE, "VIEW",
-		      "how the kernel sees it: auto or fuse, which is the same"},
+	[OPT_VIEW] =
+		{"view", 0, OPT_VALUE, ARG_CHOICE, "VIEW",
+		 "how the kernel sees it: auto or fuse, which is the same"},
 };
 
 static const struct out_col columns[] = {
@@ -35,8 +36,8 @@ static const struct out_col columns[] = {
 struct target {
 	char snapshot[OID_HEX + 1]; /* of an imported path, else "" */
 	const char *ref;
-	const char *env;    /* or NULL */
-	const char *at;	    /* as given, or NULL */
+	const char *env; /* or NULL */
+	const char *at;	 /* as given, or NULL */
 	char *at_absolute;
 	char *path; /* of what was imported */
 };
@@ -61,8 +62,7 @@ static int check_names(const struct call *c, const struct target *t)
 	if (path_is_path(t->ref))
 		return CODE_DONE;
 	if (store_ref_normalize(t->ref, ref, sizeof ref))
-		return call_fail(c, CODE_USAGE,
-				 "%s: not a name of a snapshot",
+		return call_fail(c, CODE_USAGE, "%s: not a name of a snapshot",
 				 *t->ref ? t->ref : "SNAPSHOT");
 	return CODE_DONE;
 }

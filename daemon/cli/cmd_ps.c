@@ -12,14 +12,10 @@
 /* --- ps ---------------------------------------------------------------- */
 
 static const struct out_col ps_columns[] = {
-	{"name", "NAME", OUT_STR},
-	{"state", "STATE", OUT_STR},
-	{NULL, "SNAPSHOT", OUT_STR},
-	{"snapshot", NULL, OUT_ID},
-	{"ref", NULL, OUT_STR},
-	{"source", NULL, OUT_STR},
-	{"created", "CREATED", OUT_TIME},
-	{"path", "PATH", OUT_STR},
+	{"name", "NAME", OUT_STR},	  {"state", "STATE", OUT_STR},
+	{NULL, "SNAPSHOT", OUT_STR},	  {"snapshot", NULL, OUT_ID},
+	{"ref", NULL, OUT_STR},		  {"source", NULL, OUT_STR},
+	{"created", "CREATED", OUT_TIME}, {"path", "PATH", OUT_STR},
 };
 
 enum { SHORT_ID = 12 };
@@ -76,18 +72,12 @@ const struct verb cmd_ps = {
 /* --- show -------------------------------------------------------------- */
 
 static const struct out_col show_columns[] = {
-	{"name", "name", OUT_STR},
-	{"state", "state", OUT_STR},
-	{"path", "path", OUT_STR},
-	{"ref", "ref", OUT_STR},
-	{"snapshot", "snapshot", OUT_ID},
-	{"source", "source", OUT_STR},
-	{"created", "created", OUT_TIME},
-	{"inodes", "inodes", OUT_COUNT},
-	{"changed", "changed", OUT_COUNT},
-	{"data", "data", OUT_SIZE},
-	{"journal", "journal", OUT_SIZE},
-	{"requests", "requests", OUT_COUNT},
+	{"name", "name", OUT_STR},	   {"state", "state", OUT_STR},
+	{"path", "path", OUT_STR},	   {"ref", "ref", OUT_STR},
+	{"snapshot", "snapshot", OUT_ID},  {"source", "source", OUT_STR},
+	{"created", "created", OUT_TIME},  {"inodes", "inodes", OUT_COUNT},
+	{"changed", "changed", OUT_COUNT}, {"data", "data", OUT_SIZE},
+	{"journal", "journal", OUT_SIZE},  {"requests", "requests", OUT_COUNT},
 };
 
 static int run_show(struct call *c)

@@ -58,8 +58,7 @@ static int ask_used(struct rm *rm)
 	if (r)
 		return r;
 	msg_begin(&request, CTL_LIST);
-	return remote_call(rm->c, fd, &request, collect_used, &rm->used,
-			   &done);
+	return remote_call(rm->c, fd, &request, collect_used, &rm->used, &done);
 }
 
 static void note_used(const struct rm *rm, const char *what, const char *hex)
@@ -72,8 +71,7 @@ static void note_used(const struct rm *rm, const char *what, const char *hex)
 		const char *name = id + strlen(id) + 1;
 
 		if (!strcmp(id, hex))
-			buf_printf(&names, "%s%s", names.len ? ", " : "",
-				   name);
+			buf_printf(&names, "%s%s", names.len ? ", " : "", name);
 		i += strlen(id) + strlen(name) + 2;
 	}
 	if (!names.len || buf_error(&names))

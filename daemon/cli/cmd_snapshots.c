@@ -46,8 +46,7 @@ static void items_fini(struct items *all)
 static int add_item(void *ctx, const struct snapshot_info *info)
 {
 	struct items *all = ctx;
-	struct item *v =
-		realloc(all->v, (all->count + 1) * sizeof *all->v);
+	struct item *v = realloc(all->v, (all->count + 1) * sizeof *all->v);
 	_cleanup_buf_ struct buf text = {0};
 
 	if (!v)

@@ -37,8 +37,7 @@ struct umount {
 	int worst;
 };
 
-static void say_done(struct umount *u, const char *name,
-		     const struct msg *done)
+static void say_done(struct umount *u, const char *name, const struct msg *done)
 {
 	const uint8_t *s;
 	size_t n;
@@ -50,8 +49,8 @@ static void say_done(struct umount *u, const char *name,
 			(void)call_fail(u->c, 0, "%.*s", (int)n, line);
 			continue;
 		}
-		out_row(&u->out, (struct out_cell[]){out_str(name),
-						     out_bytes(line, n)});
+		out_row(&u->out,
+			(struct out_cell[]){out_str(name), out_bytes(line, n)});
 		out_printf(&u->out, "%.*s\n", (int)n, line);
 	}
 }
@@ -113,11 +112,11 @@ static int umount_named(struct umount *u)
 
 	for (size_t i = 0; i < a->arg_count; i++) {
 		char name[REMOTE_NAME_BYTES];
-		int r = u->fd < 0 ? remote_connect_env(u->c, a->args[i],
-						       REMOTE_EXACT, &u->fd,
-						       name)
-				  : remote_find(u->c, u->fd, a->args[i],
-						REMOTE_EXACT, name);
+		int r = u->fd < 0
+				? remote_connect_env(u->c, a->args[i],
+						     REMOTE_EXACT, &u->fd, name)
+				: remote_find(u->c, u->fd, a->args[i],
+					      REMOTE_EXACT, name);
 
 		u->worst = MAX(u->worst, r);
 		if (!r)

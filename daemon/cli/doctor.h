@@ -22,12 +22,12 @@ struct doctor {
 	struct out out;
 	bool fix;
 	bool has_store;
-	bool running;	     /* server or keeper of the store hold its lock */
-	struct buf live;     /* paths of environments of the running server,
-			      * each ending in NUL */
-	bool live_known;     /* the server has answered */
+	bool running;	 /* server or keeper of the store hold its lock */
+	struct buf live; /* paths of environments of the running server,
+			  * each ending in NUL */
+	bool live_known; /* the server has answered */
 	struct mountinfo mounts;
-	size_t problems;     /* that remain */
+	size_t problems; /* that remain */
 };
 
 void doctor_note(struct doctor *d, const char *what, const char *fmt, ...)

@@ -166,9 +166,9 @@ static void check_beside(struct doctor *d, int dirfd, const char *dir,
 	char what[4352];
 	bool fixed;
 
-	if (strncmp(name, store, n) != 0 || strncmp(name + n, ".new-", marker) ||
-	    strlen(hex) != 16 || strspn(hex, "0123456789abcdef") != 16 ||
-	    !is_old(dirfd, name))
+	if (strncmp(name, store, n) != 0 ||
+	    strncmp(name + n, ".new-", marker) != 0 || strlen(hex) != 16 ||
+	    strspn(hex, "0123456789abcdef") != 16 || !is_old(dirfd, name))
 		return;
 	fixed = d->fix && !io_remove_tree(dirfd, name);
 	(void)snprintf(what, sizeof what, "%s/%s", dir, name);

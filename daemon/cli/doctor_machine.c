@@ -113,9 +113,9 @@ static void note_name_spaces(struct doctor *d)
 		doctor_note(d, "user name spaces", "switched off");
 	else if (!read_number("/proc/sys/kernel/unprivileged_userns_clone", 1))
 		doctor_note(d, "user name spaces", "for root only");
-	else if (read_number(
-			 "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-			 0))
+	else if (read_number("/proc/sys/kernel/"
+			     "apparmor_restrict_unprivileged_userns",
+			     0))
 		doctor_note(d, "user name spaces",
 			    "restricted by AppArmor for users");
 	else

@@ -3,10 +3,10 @@
  * doctor_mounts.c - finding mounts that nobody serves, without touching them.
  *
  * Below STORE/mnt a mount is dead when no server of the store runs. Elsewhere
- * (--at) it may be another store's. The kernel tells in /proc/P/fdinfo/N which
- * connection a descriptor of /dev/fuse belongs to (since Linux 6.18); a mount
- * of ours whose connection nobody holds is dead. Where the kernel does not
- * tell, or processes are hidden from us, such mounts are left alone.
+ * (--at) it may be another store's. Recent kernels tell in /proc/P/fdinfo/N
+ * which connection a descriptor of /dev/fuse belongs to (seen with 6.18); a
+ * mount of ours whose connection nobody holds is dead. Where the kernel does
+ * not tell, or processes are hidden from us, such mounts are left alone.
  *
  * umount2 with MNT_DETACH does not wait for a FUSE server, but a child with a
  * time limit does it all the same.
@@ -40,8 +40,8 @@ static _noreturn_ void detach(const char *path)
 {
 	if (geteuid() == 0)
 		_exit(umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) ? 1 : 0);
-	(void)execlp("fusermount3", "fusermount3", "-u", "-z", "-q", "--",
-		     path, (char *)NULL);
+	(void)execlp("fusermount3", "fusermount3", "-u", "-z", "-q", "--", path,
+		     (char *)NULL);
 	_exit(1);
 }
 

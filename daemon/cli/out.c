@@ -83,8 +83,8 @@ static void text_list(struct buf *b, const struct out_cell *c)
 }
 
 /* Appends a cell as text; an empty one shows as "-". */
-static void text_cell(const struct out *o, struct buf *b,
-		      enum out_type type, const struct out_cell *c)
+static void text_cell(const struct out *o, struct buf *b, enum out_type type,
+		      const struct out_cell *c)
 {
 	size_t before = b->len;
 
@@ -284,16 +284,16 @@ static void render_table(struct out *o)
 {
 	const char *titles[MAX_COLS];
 	size_t width[MAX_COLS], n = 0, at = 0;
-	const char *s = (const char *)o->cells.data, *end;
+	const char *s = (const char *)o->cells.data;
+	const char *end = s + o->cells.len;
 
-	if (!o->cells.len)
-		return;
-	end = s + o->cells.len;
 	for (size_t i = 0; i < o->col_count; i++)
 		if (o->cols[i].title) {
 			titles[n] = o->cols[i].title;
 			width[n++] = display_width(o->cols[i].title);
 		}
+	if (!o->cells.len || !n)
+		return;
 	for (const char *c = s; c < end; c += strlen(c) + 1, at++)
 		width[at % n] = MAX(width[at % n], display_width(c));
 	for (at = 0; at < n; at++)

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/name.h"
 #include "cli/path.h"
+#include "cli/place.h"
 #include "serve/serve.h"
 #include "store/store.h"
 
@@ -53,33 +54,51 @@ bool remote_has_envs(const struct call *c)
 	return found;
 }
 
-int remote_check_place(const struct call *c)
+/* Opens the store to see whether it can be opened; none is fine, too. */
+static int check_store(const struct call *c)
 {
 	_cleanup_diag_ struct diag diag = {0};
 	struct store *s = NULL;
-	int r;
+	int r = store_open(c->store, 0, &diag, &s);
 
-	if (remote_has_store(c))
-		return CODE_DONE;
-	r = store_open(c->store, 0, &diag, &s);
 	if (!r)
 		store_close(s);
 	return r && r != -ENOENT ? call_fail_err(c, r, &diag, c->store)
 				 : CODE_DONE;
 }
 
+int remote_check_place(const struct call *c)
+{
+	return remote_has_store(c) ? CODE_DONE : check_store(c);
+}
+
 int remote_connect(const struct call *c, int *ret_fd)
 {
 	_cleanup_diag_ struct diag diag = {0};
-	int r = serve_connect(c->store, &diag, ret_fd);
+	int r = place_check(c);
 
-	return r < 0 ? call_fail_err(c, r, &diag, "server") : CODE_DONE;
+	if (r)
+		return r;
+	r = serve_connect(c->store, &diag, ret_fd);
+	if (!r)
+		return CODE_DONE;
+	/* A server that could not start for a damaged store is no busy one. */
+	if (r == -ECONNREFUSED) {
+		int code = check_store(c);
+
+		if (code)
+			return code;
+	}
+	return call_fail_err(c, r, &diag, "server");
 }
 
-/* The first line is "what: why"; the others stand for themselves. */
+/* The first line is "what: why". The others stand for themselves when they name
+ * processes, else they are one line of what to do. */
 int remote_say(const struct call *c, const struct msg *done, int code)
 {
+	_cleanup_buf_ struct buf more = {0};
 	char line[4352 * 2];
+	const char *hint;
 
 	for (size_t i = 0;; i++) {
 		size_t n;
@@ -87,17 +106,24 @@ int remote_say(const struct call *c, const struct msg *done, int code)
 
 		if (!s) {
 			if (!i)
-				(void)call_fail(c, 0, "server: no reason given");
-			return code > CODE_BUSY ? CODE_FAILED : code;
+				(void)call_fail(c, 0,
+						"server: no reason given");
+			break;
 		}
 		n = MIN(n, sizeof line - 1);
 		memcpy(line, s, n);
 		line[n] = 0;
-		if (i)
+		if (!i)
+			(void)call_fail(c, 0, "%s", line);
+		else if (code == CODE_BUSY)
 			call_hint("%s", line);
 		else
-			(void)call_fail(c, 0, "%s", line);
+			buf_printf(&more, "%s%s", more.len ? "; " : "", line);
 	}
+	hint = more.len ? buf_str(&more) : NULL;
+	if (hint)
+		call_hint("%s", hint);
+	return code > CODE_BUSY ? CODE_FAILED : code;
 }
 
 int remote_call(const struct call *c, int fd, const struct msg *request,
@@ -109,8 +135,7 @@ int remote_call(const struct call *c, int fd, const struct msg *request,
 
 	if (r < 0) {
 		msg_fini(&done);
-		return call_fail(c, exit_code_of(r), "server: %s",
-				 err_text(r));
+		return call_fail(c, exit_code_of(r), "server: %s", err_text(r));
 	}
 	code = msg_get_u64(&done, CTL_TAG_CODE, CODE_DONE);
 	if (code == CODE_DONE) {
