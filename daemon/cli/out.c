@@ -284,15 +284,17 @@ static void render_table(struct out *o)
 {
 	const char *titles[MAX_COLS];
 	size_t width[MAX_COLS], n = 0, at = 0;
-	const char *s = (const char *)o->cells.data;
-	const char *end = s + o->cells.len;
+	const char *s = (const char *)o->cells.data, *end;
 
+	if (!s)
+		return;
+	end = s + o->cells.len;
 	for (size_t i = 0; i < o->col_count; i++)
 		if (o->cols[i].title) {
 			titles[n] = o->cols[i].title;
 			width[n++] = display_width(o->cols[i].title);
 		}
-	if (!o->cells.len || !n)
+	if (!n)
 		return;
 	for (const char *c = s; c < end; c += strlen(c) + 1, at++)
 		width[at % n] = MAX(width[at % n], display_width(c));
