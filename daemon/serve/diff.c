@@ -3,6 +3,10 @@
  * How: delta_walk calls back with the environment's lock held, and a client
  * may be slow. So the rows are collected in memory first, as whole messages
  * one after the other, and sent when the environment is free again.
+ *
+ * What was written through a shared mapping may still be in the kernel alone.
+ * A child of the keeper has it written back first: the server must never wait
+ * for a mount of its own.
  */
 #include "serve/server_int.h"
 
@@ -11,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "env/delta.h"
+#include "serve/link_int.h"
 
 enum { SEND_TIMEOUT_MS = 5000 };
 
@@ -51,12 +56,30 @@ static int add_row(void *ctx, const struct delta_row *d)
 	return buf_error(&rows->all);
 }
 
+static int write_back(struct server *s, const struct envs_mount *m)
+{
+	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
+	struct keeper_request q = {
+		.op = KEEPER_SYNC, .major = m->major, .minor = m->minor};
+	int r;
+
+	if (!reply)
+		return -ENOMEM;
+	(void)snprintf(q.path, sizeof q.path, "%s", m->real);
+	r = link_call(s->link, &q, reply, NULL);
+	return r == -ENOENT ? 0 : r;
+}
+
 static int collect(struct server *s, struct envs_entry *entry, unsigned flags,
 		   struct rows *rows, struct diag *diag)
 {
 	struct env *env = entry->mount.env;
-	int r;
+	int r = 0;
 
+	if (entry->mount.state == ENVS_MOUNTED)
+		r = write_back(s, &entry->mount);
+	if (r < 0)
+		return r;
 	if (entry->mount.state != ENVS_NONE)
 		return delta_walk(env, flags, add_row, rows);
 	r = env_open(s->store, entry->name, ENV_READ_ONLY, diag, &env);

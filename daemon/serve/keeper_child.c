@@ -324,6 +324,24 @@ static int do_umount(const struct keeper_request *q, struct keeper_reply *reply)
 	return r;
 }
 
+/* Pages that were changed through shared mappings reach the server late; after
+ * this it has them. -ENOENT: the mount is not there any more. */
+static int do_sync(const struct keeper_request *q)
+{
+	_cleanup_close_ int fd = -1;
+	struct mounts_found found;
+	int r = mounts_find(q->path, &found);
+
+	if (r < 0)
+		return r;
+	if (found.major != q->major || found.minor != q->minor)
+		return -ENOENT;
+	fd = open(q->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || syncfs(fd) < 0)
+		return -errno;
+	return 0;
+}
+
 static int do_clean(const struct keeper_request *q, struct keeper_reply *reply)
 {
 	clear_dead(q->path, reply);
@@ -357,6 +375,9 @@ void keeper_child_run(const struct keeper_request *q, const char *store,
 		    found.major == q->major && found.minor == q->minor)
 			m.shared = found.shared;
 		put_users(&m, reply);
+		break;
+	case KEEPER_SYNC:
+		reply->result = do_sync(q);
 		break;
 	case KEEPER_CLEAN:
 		reply->result = do_clean(q, reply);

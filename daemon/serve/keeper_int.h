@@ -35,6 +35,7 @@ enum keeper_op {
 	KEEPER_USERS = 3,  /* path, device; text: its users */
 	KEEPER_FORGET = 4, /* mount: its connection ended; no reply */
 	KEEPER_CLEAN = 5,  /* path: detach a dead mount; keeper's own */
+	KEEPER_SYNC = 6,   /* path, device: have dirty pages written back */
 };
 
 enum keeper_flag {

@@ -351,9 +351,7 @@ static int create_named(struct server *s, const char *name, unsigned wait_ms,
 
 	if (r < 0)
 		return r;
-	mutex_lock(&s->trash_lock);
 	r = env_create(s->store, name, info);
-	mutex_unlock(&s->trash_lock);
 	if (r < 0) {
 		envs_release(entry);
 		return r;

@@ -45,7 +45,6 @@ static void server_fini(struct server *s)
 	link_free(s->link);
 	envs_free(s->envs);
 	store_close(s->store);
-	mutex_fini(&s->trash_lock);
 	if (s->events >= 0)
 		(void)close(s->events);
 }
@@ -56,7 +55,6 @@ static int server_init(struct server *s, const struct serve_args *args,
 	int r;
 
 	s->path = args->store;
-	mutex_init(&s->trash_lock);
 	s->started_sec = clock_now().tv_sec;
 	s->events = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->events < 0)

@@ -33,8 +33,6 @@ struct server {
 	struct link *link;
 	struct worker *worker;
 	struct envs *envs;
-	/* env_create builds in trash/, which must not be emptied meanwhile. */
-	struct mutex trash_lock;
 	int events; /* eventfd that wakes the main thread */
 	int64_t started_sec;
 	bool stop; /* atomic: CTL_STOP was accepted */

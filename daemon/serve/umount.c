@@ -141,11 +141,8 @@ static int count_changes(struct env *env, uint64_t *ret_count)
 void umount_empty_trash(void *ctx, void *arg)
 {
 	struct server *s = ctx;
-	int r;
+	int r = env_empty_trash(s->store);
 
-	mutex_lock(&s->trash_lock);
-	r = env_empty_trash(s->store);
-	mutex_unlock(&s->trash_lock);
 	if (r < 0)
 		log_warn("trash: %s", err_text(r));
 }

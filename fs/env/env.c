@@ -24,6 +24,8 @@
 
 enum { INFO_MAX = 16 << 10, INFO_MADE_MOUNTPOINT = 1 };
 
+#define MAKING ".new-"
+
 /* --- the file `env` ------------------------------------------------------- */
 
 static void info_encode(const struct env_info *info, struct buf *b)
@@ -121,14 +123,26 @@ int env_write_info(struct store *s, const char *name,
 	return r < 0 ? r : io_write_file(dirfd, "env", b.data, b.len, false);
 }
 
-/* A name in trash/ that nobody else uses. */
-static void trash_name(const char *name, char *path, size_t size)
+/* A name in trash/ that nobody else uses; of an environment in the making or
+ * of waste. No environment's name begins with a dot. */
+static void trash_name(const char *name, bool making, char *path, size_t size)
 {
 	static unsigned counter;
 	unsigned n = __atomic_add_fetch(&counter, 1, __ATOMIC_RELAXED);
 
-	(void)snprintf(path, size, "trash/%s.%d.%u.%llu", name, (int)getpid(),
-		       n, (unsigned long long)clock_mono_ns());
+	(void)snprintf(path, size, "trash/%s%d-%s.%u.%llu",
+		       making ? MAKING : "", (int)getpid(), name, n,
+		       (unsigned long long)clock_mono_ns());
+}
+
+/* Says whether an entry is what this process is making just now; what another
+ * was making when it was killed is waste. */
+static bool is_making(const char *entry)
+{
+	char mine[32];
+
+	(void)snprintf(mine, sizeof mine, MAKING "%d-", (int)getpid());
+	return !strncmp(entry, mine, strlen(mine));
 }
 
 static int env_build(struct store *s, const char *tmp, const char *name,
@@ -168,7 +182,7 @@ int env_create(struct store *s, const char *name, const struct env_info *info)
 	r = buf_error(&b);
 	if (r < 0)
 		return r;
-	trash_name(name, tmp, sizeof tmp);
+	trash_name(name, true, tmp, sizeof tmp);
 	r = env_build(s, tmp, name, &b);
 	if (r < 0)
 		(void)io_remove_tree(store_fd(s), tmp);
@@ -182,7 +196,7 @@ int env_remove(struct store *s, const char *name)
 	if (!name_is_label(name))
 		return -EINVAL;
 	(void)snprintf(path, sizeof path, "envs/%s", name);
-	trash_name(name, tmp, sizeof tmp);
+	trash_name(name, false, tmp, sizeof tmp);
 	if (renameat(store_fd(s), path, store_fd(s), tmp) < 0)
 		return -errno;
 	return 0;
@@ -207,7 +221,8 @@ int env_empty_trash(struct store *s)
 	while ((d = readdir(dir))) {
 		int one;
 
-		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
+		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, "..") ||
+		    is_making(d->d_name))
 			continue;
 		one = io_remove_tree(fd, d->d_name);
 		if (one < 0)

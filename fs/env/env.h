@@ -90,7 +90,8 @@ void env_close(struct env *e);
 bool env_is_pristine(struct env *e);
 /* Moves the folder STORE/envs/NAME to trash; emptied by store_trash users. */
 _must_check_ int env_remove(struct store *s, const char *name);
-/* Deletes what is in STORE/trash; called in the background. */
+/* Deletes what is in STORE/trash, except what this process is just making;
+ * called in the background. One process at a time makes and empties. */
 _must_check_ int env_empty_trash(struct store *s);
 
 struct env_stat {
