@@ -10,12 +10,11 @@
  */
 #include "serve/server_int.h"
 
-#include <errno.h>
+#include <stdio.h>
 
 #include "base/bytes.h"
 #include "base/err.h"
 #include "env/delta.h"
-#include "serve/link_int.h"
 
 enum { SEND_TIMEOUT_MS = 5000 };
 
