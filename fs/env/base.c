@@ -3,8 +3,9 @@
  * How: inode numbers are preorder positions, so a number is found by walking
  * down from the root, each step a binary search for the entry whose subtree
  * holds the position. No table, nothing per inode. Trees (and manifests and
- * xattr sets) are kept in a small LRU; a direct-mapped table remembers where
- * the trees of recently used directories are, so that the walk is rare.
+ * xattr sets) are kept in a small LRU. Two direct-mapped tables make the walk
+ * rare: where the trees of recently used directories are, and what was listed
+ * or looked up last, since whoever lists a directory reads its files next.
  *
  * Why pins: callers read entries in place while other lookups may evict.
  */
@@ -49,11 +50,15 @@ static void object_free(struct base *b, struct object *o)
 	free(o);
 }
 
+/* The most recent ones stay whatever their size: a huge directory is costly to
+ * load, and it is asked for again at once. */
 static void cache_shrink(struct base *b)
 {
-	struct object *o = b->lru_tail;
+	struct object *o = b->lru_tail, *keep = b->lru_head;
 
-	while (o && b->cached_bytes > BASE_CACHE_BYTES) {
+	for (int i = 1; keep && i < BASE_CACHE_KEEP; i++)
+		keep = keep->next;
+	while (o && o != keep && b->cached_bytes > BASE_CACHE_BYTES) {
 		struct object *prev = o->prev;
 
 		if (!o->pins)
@@ -172,8 +177,10 @@ void base_close(struct base *b)
 	hmap_fini(&b->objects);
 	buf_fini(&b->links_bytes);
 	free(b->slots);
+	free(b->nodes);
 	free(b->chunk);
 	b->slots = NULL;
+	b->nodes = NULL;
 	b->chunk = NULL;
 }
 
@@ -193,6 +200,21 @@ static void slot_put(struct base *b, uint64_t ino, uint64_t parent,
 
 	if (slot)
 		*slot = (struct dir_slot){ino, parent, *tree};
+}
+
+static struct base_node *node_of(struct base *b, uint64_t ino)
+{
+	if (!b->nodes)
+		b->nodes = calloc(BASE_NODE_SLOTS, sizeof *b->nodes);
+	return b->nodes ? &b->nodes[ino % BASE_NODE_SLOTS] : NULL;
+}
+
+static void node_put(struct base *b, const struct base_node *n)
+{
+	struct base_node *slot = node_of(b, n->ino);
+
+	if (slot)
+		*slot = *n;
 }
 
 static void root_node(const struct base *b, struct base_node *ret)
@@ -250,6 +272,9 @@ void base_entry_node(struct base *b, uint64_t dir_ino, const struct object *o,
 	node_fill(b, dir_ino, &t, ret_node);
 	if (S_ISDIR(t.mode))
 		slot_put(b, ret_node->ino, dir_ino, &t.content);
+	/* of several names only the first one's parent is the inode's */
+	if (ret_node->ino == dir_ino + t.start)
+		node_put(b, ret_node);
 }
 
 /* Walks from the root to the directory that holds position ino; returns its
@@ -292,6 +317,7 @@ static int base_walk(struct base *b, uint64_t ino, uint64_t *ret_dir,
 
 int base_find(struct base *b, uint64_t ino, struct base_node *ret_node)
 {
+	const struct base_node *slot;
 	struct object *o;
 	uint64_t dir;
 	uint32_t i;
@@ -299,6 +325,11 @@ int base_find(struct base *b, uint64_t ino, struct base_node *ret_node)
 
 	if (ino == ENV_ROOT) {
 		root_node(b, ret_node);
+		return 0;
+	}
+	slot = node_of(b, ino);
+	if (slot && slot->ino == ino) {
+		*ret_node = *slot;
 		return 0;
 	}
 	r = base_walk(b, ino, &dir, &o, &i);

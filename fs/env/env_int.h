@@ -49,20 +49,11 @@ struct dir_slot { /* where the tree of a base directory is */
 	struct oid tree;
 };
 
-enum { BASE_DIR_SLOTS = 512, BASE_CACHE_BYTES = 2 << 20 };
-
-struct base {
-	struct store *store;
-	struct snap snap;
-	uint64_t last_ino; /* of the snapshot */
-	struct buf links_bytes;
-	struct links links;
-	struct hmap objects;
-	struct object *lru_head, *lru_tail;
-	size_t cached_bytes;
-	struct dir_slot *slots; /* direct-mapped by ino; NULL until used */
-	struct oid chunk_id;	/* what chunk holds */
-	uint8_t *chunk;		/* the blob read last; NULL until used */
+enum {
+	BASE_DIR_SLOTS = 512,
+	BASE_NODE_SLOTS = 512,
+	BASE_CACHE_BYTES = 4 << 20,
+	BASE_CACHE_KEEP = 2, /* most recent objects that always stay */
 };
 
 /* One inode of the base. */
@@ -73,6 +64,21 @@ struct base_node {
 	uint64_t rdev, size;
 	struct timespec mtime;
 	struct oid content, xattrs;
+};
+
+struct base {
+	struct store *store;
+	struct snap snap;
+	uint64_t last_ino; /* of the snapshot */
+	struct buf links_bytes;
+	struct links links;
+	struct hmap objects;
+	struct object *lru_head, *lru_tail;
+	size_t cached_bytes;
+	struct dir_slot *slots;	 /* direct-mapped by ino; NULL until used */
+	struct base_node *nodes; /* likewise, of what was listed last */
+	struct oid chunk_id;	/* what chunk holds */
+	uint8_t *chunk;		/* the blob read last; NULL until used */
 };
 
 _must_check_ int base_open(struct base *b, struct store *s,
