@@ -179,9 +179,9 @@ void doctor_mounts(struct doctor *d)
 	/* The newest first: one may lie on another. */
 	for (size_t i = d->mounts.count; i > 0; i--) {
 		struct mount_line *m = &d->mounts.v[i - 1];
-		bool bind = !strcmp(m->path, mnt) && !d->running;
+		bool place = !strcmp(m->path, mnt) && !d->running;
 
-		if (!bind && !is_dead(d, &h, m, mnt))
+		if (!place && !is_dead(d, &h, m, mnt))
 			continue;
 		if (d->fix && unmount(m->path)) {
 			doctor_problem(d, m->path, true,
@@ -190,7 +190,7 @@ void doctor_mounts(struct doctor *d)
 			continue;
 		}
 		doctor_problem(d, m->path, false, "%s",
-			       bind ? "still a mount, but no server runs"
+			       place ? "still a mount, but no server runs"
 				    : "a mount that nobody serves");
 	}
 	buf_fini(&h.minors);

@@ -444,7 +444,7 @@ static int fail(int ready_fd, const char *store, const char *what, int err)
 int serve_keeper_main(const char *store, int ready_fd)
 {
 	static struct keeper k = {.server = -1};
-	bool has_bind;
+	bool has_mnt;
 	int lock;
 	int r;
 
@@ -460,16 +460,16 @@ int serve_keeper_main(const char *store, int ready_fd)
 	if (k.signals < 0)
 		return fail(ready_fd, store, "cannot start in", -errno);
 	keeper_sweep(k.store);
-	has_bind = keeper_bind(k.store);
+	has_mnt = keeper_share(k.store);
 	r = start_server(&k, store, lock, ready_fd);
 	if (r < 0) {
-		if (has_bind)
-			keeper_unbind(k.store);
+		if (has_mnt)
+			keeper_unshare(k.store);
 		return fail(ready_fd, store, "cannot start in", r);
 	}
 	(void)close(ready_fd);
 	loop(&k);
-	if (has_bind)
-		keeper_unbind(k.store);
+	if (has_mnt)
+		keeper_unshare(k.store);
 	return 0;
 }

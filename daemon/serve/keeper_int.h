@@ -90,7 +90,7 @@ _must_check_ int keeper_signals(void);
 /* Runs keeper_child_sweep in a child with a time limit. */
 void keeper_sweep(const char *store);
 /* Makes STORE/mnt, as root a shared mount of its own: says whether. */
-_must_check_ bool keeper_bind(const char *store);
-void keeper_unbind(const char *store);
+_must_check_ bool keeper_share(const char *store);
+void keeper_unshare(const char *store);
 
 #endif
