@@ -8,6 +8,8 @@
 #ifndef COWFS_TESTS_TREE_SAMPLE_H
 #define COWFS_TESTS_TREE_SAMPLE_H
 
+#include "test.h"
+
 #include "object/format.h"
 #include "object/tree.h"
 
