@@ -16,13 +16,18 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "serve/mounts_int.h"
+
+enum { EVICT_NICE = 10 };
 
 struct call {
 	const char *path;
 	int flags;
-	int out; /* write end of a pipe: the result */
+	int out;   /* write end of a pipe: the result */
+	pid_t tid; /* atomic: of the thread, once it runs */
 };
 
 static int unmount_now(const char *path, int flags)
@@ -32,15 +37,26 @@ static int unmount_now(const char *path, int flags)
 
 static void *call_run(void *arg)
 {
-	/* A copy: the next call may come before this one has returned. */
-	const struct call c = *(const struct call *)arg;
-	int r = unmount_now(c.path, c.flags);
+	struct call *c = arg;
+	int out = c->out;
+	int r;
 
-	(void)!write(c.out, &r, sizeof r);
+	__atomic_store_n(&c->tid, gettid(), __ATOMIC_RELEASE);
+	r = unmount_now(c->path, c->flags);
+	(void)!write(out, &r, sizeof r);
 	return NULL;
 }
 
-static int wait_gone(int list, int in, const char *path)
+/* The rest of the call is eviction: it may take its time. */
+static void yield_to_others(struct call *c)
+{
+	pid_t tid = __atomic_load_n(&c->tid, __ATOMIC_ACQUIRE);
+
+	if (tid)
+		(void)setpriority(PRIO_PROCESS, (id_t)tid, EVICT_NICE);
+}
+
+static int wait_gone(int list, int in, struct call *c)
 {
 	struct mounts_found found;
 
@@ -56,8 +72,10 @@ static int wait_gone(int list, int in, const char *path)
 				       ? r
 				       : -EIO;
 		/* Other mounts come and go too. */
-		if (p[1].revents && mounts_find(path, &found) == -ENOENT)
+		if (p[1].revents && mounts_find(c->path, &found) == -ENOENT) {
+			yield_to_others(c);
 			return 0;
+		}
 	}
 }
 
@@ -83,5 +101,5 @@ int unmount_as_root(const char *path, bool detach)
 		return unmount_now(path, flags);
 	(void)pthread_detach(thread);
 	/* The descriptors stay: the thread may still write. */
-	return wait_gone(list, p[0], path);
+	return wait_gone(list, p[0], &c);
 }

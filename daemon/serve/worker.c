@@ -8,6 +8,8 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/mutex.h"
 
@@ -42,11 +44,15 @@ static struct job *take_locked(struct worker *w)
 	return j;
 }
 
+enum { WORKER_NICE = 10 };
+
 static void *worker_run(void *arg)
 {
 	struct worker *w = arg;
 	struct job *j;
 
+	/* nobody waits for what is done here: let those go first who do */
+	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), WORKER_NICE);
 	do {
 		mutex_lock(&w->lock);
 		j = take_locked(w);
