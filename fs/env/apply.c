@@ -65,11 +65,16 @@ static char *take_string(struct bytes *r, size_t max)
 	return s;
 }
 
-static int apply_inode(struct env *e, struct bytes *r)
+static bool kind_known(uint32_t mode)
+{
+	return S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode) ||
+	       S_ISCHR(mode) || S_ISBLK(mode) || S_ISFIFO(mode) ||
+	       S_ISSOCK(mode);
+}
+
+static void take_attr(struct bytes *r, struct iattr *ret)
 {
 	struct iattr a = {.ino = take_ino(r)};
-	struct inode *in;
-	int ret;
 
 	a.parent = bytes_u64(r);
 	a.rdev = bytes_u64(r);
@@ -82,23 +87,57 @@ static int apply_inode(struct env *e, struct bytes *r)
 	a.mtime = take_time(r);
 	a.ctime = take_time(r);
 	a.btime = take_time(r);
+	if (!kind_known(a.mode) || a.size > FORMAT_MAX_FILE ||
+	    (S_ISDIR(a.mode) && (!a.parent || a.parent > FORMAT_MAX_INODE)))
+		r->bad = true;
+	*ret = a;
+}
+
+/* A removed directory has no names, and nothing of the base shows. */
+static int dir_removed(struct env *e, struct inode *in)
+{
+	int r = names_need(e, in);
+
+	if (r < 0)
+		return r;
+	if (in->names->live)
+		return -EFSCORRUPTED;
+	names_free(e, in);
+	r = names_need(e, in);
+	if (r < 0)
+		return r;
+	in->names->opaque = true;
+	in->names->live = 0;
+	return 0;
+}
+
+static int apply_inode(struct env *e, struct bytes *r)
+{
+	struct iattr a;
+	struct inode *in;
+	int ret;
+
+	take_attr(r, &a);
 	if (r->bad)
 		return -EFSCORRUPTED;
-	ret = itable_need(e, a.ino, &in);
+	ret = itable_make(e, a.ino, &in);
 	if (ret < 0)
 		return ret;
+	if (in->a.mode && (in->a.mode & S_IFMT) != (a.mode & S_IFMT))
+		return -EFSCORRUPTED; /* no file becomes of another kind */
 	in->a = a;
 	if (a.ino >= e->next_ino)
 		e->next_ino = a.ino + 1;
-	if (S_ISDIR(a.mode) && !a.nlink) { /* removed: it had no names left */
-		names_free(e, in);
-		ret = names_need(e, in);
-		if (ret < 0)
-			return ret;
-		in->names->opaque = true;
-		in->names->live = 0;
-	}
-	return 0;
+	return S_ISDIR(a.mode) && !a.nlink ? dir_removed(e, in) : 0;
+}
+
+static int need_file(struct env *e, uint64_t ino, struct inode **ret_inode)
+{
+	int r = itable_need(e, ino, ret_inode);
+
+	if (r >= 0 && !S_ISREG((*ret_inode)->a.mode))
+		return -EFSCORRUPTED;
+	return r;
 }
 
 static int apply_times(struct env *e, struct bytes *r)
@@ -108,9 +147,9 @@ static int apply_times(struct env *e, struct bytes *r)
 	struct inode *in;
 	int ret;
 
-	if (r->bad)
+	if (r->bad || size > FORMAT_MAX_FILE)
 		return -EFSCORRUPTED;
-	ret = itable_need(e, ino, &in);
+	ret = need_file(e, ino, &in);
 	if (ret < 0)
 		return ret;
 	in->a.size = size;
@@ -133,14 +172,19 @@ static int need_dir(struct env *e, uint64_t ino, struct inode **ret_dir)
 static int apply_dent(struct env *e, struct bytes *r)
 {
 	uint64_t parent = take_ino(r), ino = take_ino(r), cookie = bytes_u64(r);
-	struct inode *dir;
+	struct inode *dir, *child;
 	size_t len;
 	const char *name = take_name(r, &len);
 	int ret;
 
 	if (r->bad || !cookie)
 		return -EFSCORRUPTED;
+	child = itable_find(e, ino);
+	if (!child || (S_ISDIR(child->a.mode) && child->a.parent != parent))
+		return -EFSCORRUPTED; /* attributes come first */
 	ret = need_dir(e, parent, &dir);
+	if (ret >= 0 && !dir->a.nlink)
+		return -EFSCORRUPTED;
 	return ret < 0 ? ret : names_set(e, dir, name, len, ino, cookie);
 }
 
@@ -158,24 +202,17 @@ static int apply_gone(struct env *e, struct bytes *r)
 	return ret < 0 ? ret : names_remove(e, dir, name, len);
 }
 
-static int need_file(struct env *e, uint64_t ino, struct inode **ret_inode)
-{
-	int r = itable_need(e, ino, ret_inode);
-
-	if (r >= 0 && !S_ISREG((*ret_inode)->a.mode))
-		return -EFSCORRUPTED;
-	return r;
-}
-
 static int apply_map(struct env *e, struct bytes *r)
 {
 	uint64_t ino = take_ino(r), fblock = bytes_u64(r);
 	uint64_t count = bytes_u64(r), block = bytes_u64(r);
-	const uint64_t max = FORMAT_MAX_FILE >> ENV_BLOCK_SHIFT;
 	struct inode *in;
 	int ret;
 
-	if (r->bad || fblock > max || count > max || block > UINT64_MAX / 8192)
+	if (r->bad || count > TX_MAP_MOST || !block ||
+	    block >= DATA_MAX_BLOCK ||
+	    fblock + count > FORMAT_MAX_FILE >> ENV_BLOCK_SHIFT ||
+	    fblock + count < fblock)
 		return -EFSCORRUPTED;
 	ret = need_file(e, ino, &in);
 	if (ret < 0)
@@ -237,6 +274,8 @@ static int apply_target(struct env *e, struct bytes *r)
 	if (!target)
 		return -ENOMEM;
 	ret = itable_need(e, ino, &in);
+	if (ret >= 0 && !S_ISLNK(in->a.mode))
+		return -EFSCORRUPTED;
 	if (ret < 0)
 		return ret;
 	free(in->target);
@@ -294,6 +333,8 @@ int apply_items(struct env *e, const uint8_t *items, size_t len)
 	while (r.left && !r.bad) {
 		int ret = apply_item(e, bytes_u8(&r), &r);
 
+		if (ret == -ENOENT) /* an inode that is not there */
+			return -EFSCORRUPTED;
 		if (ret < 0)
 			return ret;
 	}

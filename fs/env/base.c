@@ -70,13 +70,19 @@ static void cache_shrink(struct base *b)
 static int object_parse(struct object *o)
 {
 	struct xset set;
+	int r;
 
 	switch (oid_kind(&o->id)) {
 	case OID_TREE:
 		return tree_open(o->bytes.data, o->bytes.len, &o->tree);
 	case OID_MANIFEST:
-		return manifest_open(o->bytes.data, o->bytes.len,
-				     &o->manifest);
+		r = manifest_open(o->bytes.data, o->bytes.len, &o->manifest);
+		for (uint64_t i = 0; r >= 0 && i < o->manifest.count; i++) {
+			struct oid id = manifest_chunk(&o->manifest, i);
+
+			o->holes += oid_is_null(&id);
+		}
+		return r;
 	case OID_XSET:
 		return xset_open(o->bytes.data, o->bytes.len, &set);
 	default:

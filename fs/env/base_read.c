@@ -133,18 +133,13 @@ int base_run(struct base *b, const struct oid *content, uint64_t size,
 uint64_t base_blocks(struct base *b, const struct oid *content, uint64_t size)
 {
 	uint64_t blocks = ALIGN_UP(size, ENV_BLOCK) / 512;
-	uint64_t holes = 0;
 	struct object *o;
+	uint64_t holes;
 
 	if (oid_kind(content) != OID_MANIFEST ||
 	    base_object(b, content, &o) < 0)
 		return blocks;
-	for (uint64_t i = 0; i < o->manifest.count; i++) {
-		struct oid id = manifest_chunk(&o->manifest, i);
-
-		holes += oid_is_null(&id);
-	}
+	holes = o->holes * (FORMAT_CHUNK_BYTES / 512);
 	base_unpin(b, o);
-	holes *= FORMAT_CHUNK_BYTES / 512;
 	return holes < blocks ? blocks - holes : 0;
 }

@@ -15,6 +15,13 @@
 
 enum { PUNCH_AT_BLOCKS = (16 << 20) / ENV_BLOCK, PUNCH_AT_RANGES = 4096 };
 
+int data_open(struct env *e)
+{
+	e->data.fd = openat(e->dirfd, "data",
+			    (e->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
+	return e->data.fd < 0 && errno != ENOENT ? -errno : 0;
+}
+
 int data_need(struct env *e)
 {
 	if (e->data.fd >= 0)

@@ -50,28 +50,36 @@ int env_lookup(struct env *e, uint64_t parent, const char *name,
 
 /* --- making --------------------------------------------------------------- */
 
-/* Applies the parent's default ACL or the umask; adds the ACLs. */
-static int inherit_acl(struct env *e, const struct iattr *parent,
-		       uint32_t umask, struct iattr *a)
+/* Applies the parent's default ACL or the umask; adds the inode and its
+ * ACLs. */
+static int add_with_acl(struct env *e, const struct iattr *parent,
+			uint32_t umask, struct iattr *a)
 {
-	_cleanup_buf_ struct buf acl = {0};
-	int r;
+	_cleanup_buf_ struct buf acl = {0}, own = {0};
+	int r = -ENODATA;
 
-	if (S_ISLNK(a->mode))
-		return 0;
-	r = xattr_value(e, parent->ino, acl_default, &acl);
+	if (!S_ISLNK(a->mode)) {
+		r = xattr_value(e, parent->ino, acl_default, &acl);
+		if (r == -ENODATA)
+			a->mode &= ~(umask & 0777);
+	}
 	if (r == -ENODATA) {
-		a->mode &= ~(umask & 0777);
+		tx_inode(e, a);
 		return 0;
 	}
+	buf_put(&own, acl.data, acl.len);
+	if (r >= 0)
+		r = buf_error(&own);
+	if (r >= 0)
+		r = acl_create(own.data, own.len, &a->mode);
 	if (r < 0)
 		return r;
+	tx_inode(e, a);
 	if (S_ISDIR(a->mode))
 		tx_xattr(e, a->ino, acl_default, acl.data, acl.len);
-	r = acl_create(acl.data, acl.len, &a->mode);
 	if (r == 0)
-		tx_xattr(e, a->ino, acl_access, acl.data, acl.len);
-	return r < 0 ? r : 0;
+		tx_xattr(e, a->ino, acl_access, own.data, own.len);
+	return 0;
 }
 
 int dir_new_inode(struct env *e, const struct iattr *parent,
@@ -92,7 +100,7 @@ int dir_new_inode(struct env *e, const struct iattr *parent,
 	}
 	if (S_ISDIR(a->mode))
 		a->parent = parent->ino;
-	return inherit_acl(e, parent, cred->umask, a);
+	return add_with_acl(e, parent, cred->umask, a);
 }
 
 /* Where a new inode goes: a name in parent. */
@@ -123,7 +131,6 @@ static int make_locked(struct env *e, const struct place *p, struct iattr *a,
 	r = dir_new_inode(e, &parent, cred, a);
 	if (r < 0)
 		return r;
-	tx_inode(e, a);
 	if (p->target)
 		tx_target(e, a->ino, p->target);
 	tx_dent(e, p->parent, p->name, len, a->ino, cookie);
@@ -196,10 +203,7 @@ static int tmpfile_locked(struct env *e, uint64_t dir, struct iattr *a,
 		return r;
 	tx_begin(e);
 	r = dir_new_inode(e, &parent, cred, a);
-	if (r < 0)
-		return r;
-	tx_inode(e, a);
-	return tx_commit(e);
+	return r < 0 ? r : tx_commit(e);
 }
 
 int env_tmpfile(struct env *e, uint64_t parent, uint32_t mode,

@@ -246,7 +246,9 @@ static int env_load(struct env *e, struct diag *diag)
 		return diag_fail(diag, r, "%s: its snapshot: %s", e->name,
 				 err_text(r));
 	e->next_ino = e->base.last_ino + 1;
-	r = journal_open(e, diag);
+	r = data_open(e);
+	if (r >= 0)
+		r = journal_open(e, diag);
 	if (r < 0)
 		return r;
 	env_reap_all(e);

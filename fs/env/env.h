@@ -80,7 +80,8 @@ enum env_open_flags {
 	ENV_READ_ONLY = 1, /* changes nothing in the folder either */
 };
 
-/* Opens it by replaying its journal. -EBUSY: open elsewhere. */
+/* Opens it by replaying its journal. -EBUSY: open elsewhere. -EFSBADCRC: the
+ * journal is damaged before its end; nothing was changed. */
 _must_check_ int env_open(struct store *s, const char *name, unsigned flags,
 			  struct diag *diag, struct env **ret_env);
 /* Closes; everything acknowledged is in the files already. NULL is allowed. */

@@ -40,6 +40,7 @@ struct object {
 	struct buf bytes;
 	struct tree tree;
 	struct manifest manifest;
+	uint64_t holes; /* chunks of the manifest that are zeros */
 	unsigned pins; /* never evicted while pinned */
 };
 
@@ -138,9 +139,11 @@ struct xattr {
 };
 
 struct leaf {
-	uint64_t index;	    /* file block / ENV_LEAF_BLOCKS */
-	uint32_t cap;	    /* blocks that b has room for */
-	uint64_t b[];	    /* BLOCK_NONE, BLOCK_HOLE or a block of the data file */
+	uint64_t index; /* file block / ENV_LEAF_BLOCKS */
+	uint64_t run;	/* not BLOCK_NONE: the blocks run on from this one (or
+			   are all holes), and b is not there */
+	uint32_t cap;	/* slots that are told of */
+	uint64_t b[];	/* BLOCK_NONE, BLOCK_HOLE or a block of the data file */
 };
 
 enum { BLOCK_NONE = 0, BLOCK_HOLE = 1, BLOCK_FIRST = 2 };
@@ -167,8 +170,11 @@ struct inode {
 };
 
 struct inode *itable_find(struct env *e, uint64_t ino);
-/* Finds or makes the entry, from the base when it has that number. */
+/* Finds the entry, or makes that of a base inode. -ENOENT: no such number. */
 _must_check_ int itable_need(struct env *e, uint64_t ino,
+			     struct inode **ret_inode);
+/* The same, and makes an empty entry for a new number. */
+_must_check_ int itable_make(struct env *e, uint64_t ino,
 			     struct inode **ret_inode);
 /* Frees an inode and gives its blocks back. */
 void itable_drop(struct env *e, struct inode *in);
@@ -238,6 +244,9 @@ _must_check_ int dir_next_cookie(struct env *e, uint64_t dir,
 
 /* --- data (data.c, map.c) ---------------------------------------------- */
 
+/* Byte offsets in the data file stay below 2^62. */
+#define DATA_MAX_BLOCK (UINT64_C(1) << (62 - ENV_BLOCK_SHIFT))
+
 struct range {
 	uint64_t block, count;
 };
@@ -268,6 +277,8 @@ _must_check_ int map_set(struct env *e, struct inode *in, uint64_t fblock,
 void map_cut(struct env *e, struct inode *in, uint64_t fblock);
 void map_free(struct env *e, struct inode *in);
 
+/* Opens the file if there is one; makes it. */
+_must_check_ int data_open(struct env *e);
 _must_check_ int data_need(struct env *e);
 /* Hands out fresh blocks at the end of the data file; they read as zeros. */
 uint64_t data_alloc(struct env *e, uint64_t count);
@@ -297,6 +308,9 @@ enum item_type {
 	ITEM_BOOT = 15,	  /* boot id of the machine that wrote what follows */
 	ITEM_EPOCH = 16,  /* of checkpoints */
 };
+
+/* Blocks that one ITEM_MAP may name: what a frame can ask for is bounded. */
+enum { TX_MAP_MOST = 1 << 19 };
 
 struct journal {
 	int fd;	      /* -1 until the first change */
@@ -360,7 +374,7 @@ void meta_touch_dir(struct env *e, struct iattr *dir, struct timespec now);
 /* Cuts or grows a file within the transaction: data beyond the end is zeroed
  * where it will show, blocks beyond it are dropped. */
 _must_check_ int file_resize(struct env *e, struct iattr *a, uint64_t size);
-/* Makes the attributes and the ACLs of a new inode; adds them to the
+/* Makes the attributes and the ACLs of a new inode and adds both to the
  * transaction. `a` comes with mode, rdev, size and nlink. */
 _must_check_ int dir_new_inode(struct env *e, const struct iattr *parent,
 			       const struct env_cred *cred, struct iattr *a);

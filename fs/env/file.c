@@ -204,6 +204,13 @@ static int file_begin(struct env *e, uint64_t ino, uint64_t end,
 	return data_need(e);
 }
 
+/* After a failure: gives the blocks back that no record names. */
+static void drop_unrecorded(struct env *e, int r, uint64_t fresh)
+{
+	if (r < 0 && !e->journal.broken)
+		data_free(e, fresh, e->data.next_block - fresh);
+}
+
 static int write_locked(struct env *e, uint64_t ino, const void *data, size_t n,
 			uint64_t offset, bool kill_suidgid)
 {
@@ -229,8 +236,7 @@ static int write_locked(struct env *e, uint64_t ino, const void *data, size_t n,
 		tx_times(e, ino, size, clock_now());
 		r = tx_commit(e);
 	}
-	if (r < 0 && !e->journal.broken) /* no record names them */
-		data_free(e, fresh, e->data.next_block - fresh);
+	drop_unrecorded(e, r, fresh);
 	return r;
 }
 
@@ -280,6 +286,58 @@ static int zero_bytes(struct env *e, const struct inode *in, uint64_t from,
 	return write_blocks(e, in, zeros, to - from, from);
 }
 
+/* Says whether a byte is in a hole and how far that goes. */
+static int hole_run(struct env *e, const struct inode *in, uint64_t offset,
+		    uint64_t size, bool *ret_hole, uint64_t *ret_len)
+{
+	uint64_t blocks = BLOCK_OF(size - 1) + 1 - BLOCK_OF(offset);
+	struct run run = map_run(in, BLOCK_OF(offset), blocks);
+	uint64_t end = MIN(POS_OF(BLOCK_OF(offset) + run.count), size);
+	int r;
+
+	*ret_hole = run.kind != RUN_DATA;
+	*ret_len = end - offset;
+	if (run.kind != RUN_BASE || offset >= in->base_size)
+		return 0;
+	r = base_run(&e->base, &in->content, in->base_size, offset, ret_hole,
+		     ret_len);
+	*ret_len = MIN(*ret_len, end - offset);
+	return r;
+}
+
+static void map_hole(struct env *e, const struct inode *in, uint64_t from,
+		     uint64_t to)
+{
+	if (from < to)
+		tx_map(e, in->a.ino, BLOCK_OF(from),
+		       BLOCK_OF(to - 1) + 1 - BLOCK_OF(from), BLOCK_HOLE);
+}
+
+/* Makes holes where data shows, and only there: a hole in a hole costs memory
+ * for nothing. */
+static int punch_blocks(struct env *e, const struct inode *in, uint64_t from,
+			uint64_t to)
+{
+	uint64_t start = from, len;
+	bool hole;
+
+	while (from < to) {
+		int r = hole_run(e, in, from, in->a.size, &hole, &len);
+
+		if (r < 0)
+			return r;
+		/* the base may end within a block */
+		len = ALIGN_UP(len, ENV_BLOCK);
+		if (hole) {
+			map_hole(e, in, start, from);
+			start = from + len;
+		}
+		from += len;
+	}
+	map_hole(e, in, start, to);
+	return 0;
+}
+
 static int punch(struct env *e, const struct inode *in, uint64_t from,
 		 uint64_t to)
 {
@@ -295,8 +353,7 @@ static int punch(struct env *e, const struct inode *in, uint64_t from,
 	if (r >= 0 && last >= first)
 		r = zero_bytes(e, in, last, to);
 	if (r >= 0 && last > first)
-		tx_map(e, in->a.ino, BLOCK_OF(first), BLOCK_OF(last - first),
-		       BLOCK_HOLE);
+		r = punch_blocks(e, in, first, MIN(last, in->a.size));
 	return r;
 }
 
@@ -319,8 +376,7 @@ static int reserve(struct env *e, const struct inode *in, uint64_t from,
 			block = data_alloc(e, run.count);
 			if (fallocate(e->data.fd, FALLOC_FL_KEEP_SIZE,
 				      (off_t)POS_OF(block),
-				      (off_t)POS_OF(run.count)) < 0 &&
-			    errno != EOPNOTSUPP)
+				      (off_t)POS_OF(run.count)) < 0)
 				return -errno;
 			tx_map(e, in->a.ino, fblock, run.count, block);
 		}
@@ -332,7 +388,7 @@ static int reserve(struct env *e, const struct inode *in, uint64_t from,
 static int fallocate_locked(struct env *e, uint64_t ino, int mode,
 			    uint64_t offset, uint64_t len)
 {
-	uint64_t end = offset + len;
+	uint64_t end = offset + len, fresh = e->data.next_block;
 	struct inode *in;
 	struct iattr a;
 	int r = file_begin(e, ino, end, &in);
@@ -349,12 +405,14 @@ static int fallocate_locked(struct env *e, uint64_t ino, int mode,
 		r = punch(e, in, offset, end);
 	else if (r >= 0 && MIN(end, a.size) > offset)
 		r = reserve(e, in, offset, MIN(end, a.size));
-	if (r < 0)
-		return r;
-	meta_kill_privs(e, &a, false);
-	a.mtime = a.ctime = clock_now();
-	tx_inode(e, &a);
-	return tx_commit(e);
+	if (r >= 0) {
+		meta_kill_privs(e, &a, false);
+		a.mtime = a.ctime = clock_now();
+		tx_inode(e, &a);
+		r = tx_commit(e);
+	}
+	drop_unrecorded(e, r, fresh);
+	return r;
 }
 
 int env_fallocate(struct env *e, uint64_t ino, int mode, uint64_t offset,
@@ -376,25 +434,6 @@ int env_fallocate(struct env *e, uint64_t ino, int mode, uint64_t offset,
 }
 
 /* --- holes ---------------------------------------------------------------- */
-
-/* Says whether a byte is in a hole and how far that goes. */
-static int hole_run(struct env *e, const struct inode *in, uint64_t offset,
-		    uint64_t size, bool *ret_hole, uint64_t *ret_len)
-{
-	uint64_t blocks = BLOCK_OF(size - 1) + 1 - BLOCK_OF(offset);
-	struct run run = map_run(in, BLOCK_OF(offset), blocks);
-	uint64_t end = MIN(POS_OF(BLOCK_OF(offset) + run.count), size);
-	int r;
-
-	*ret_hole = run.kind != RUN_DATA;
-	*ret_len = end - offset;
-	if (run.kind != RUN_BASE || offset >= in->base_size)
-		return 0;
-	r = base_run(&e->base, &in->content, in->base_size, offset, ret_hole,
-		     ret_len);
-	*ret_len = MIN(*ret_len, end - offset);
-	return r;
-}
 
 static int seek_locked(struct env *e, uint64_t ino, uint64_t offset, int whence,
 		       uint64_t *ret_offset)

@@ -42,6 +42,28 @@ void inode_from_base(const struct base_node *n, struct iattr *ret_attr)
 	};
 }
 
+/* The base's inode of this number; a later name of a hard link has a position
+ * and no number of its own. */
+static int base_inode(struct env *e, uint64_t ino, struct base_node *ret_node)
+{
+	int r = base_find(&e->base, ino, ret_node);
+
+	return r >= 0 && ret_node->ino != ino ? -ENOENT : r;
+}
+
+static int itable_add(struct env *e, struct inode *in, uint64_t ino,
+		      struct inode **ret_inode)
+{
+	int r = hmap_insert(&e->inodes, &in->node, hmap_hash_u64(ino));
+
+	if (r < 0) {
+		free(in);
+		return r;
+	}
+	*ret_inode = in;
+	return 0;
+}
+
 int itable_need(struct env *e, uint64_t ino, struct inode **ret_inode)
 {
 	struct inode *in = itable_find(e, ino);
@@ -52,33 +74,35 @@ int itable_need(struct env *e, uint64_t ino, struct inode **ret_inode)
 		*ret_inode = in;
 		return 0;
 	}
+	r = base_inode(e, ino, &n);
+	if (r < 0)
+		return r;
+	in = calloc(1, sizeof *in);
+	if (!in)
+		return -ENOMEM;
+	inode_from_base(&n, &in->a);
+	in->has_base = true;
+	in->xset = n.xattrs;
+	if (!oid_is_null(&n.xattrs))
+		in->flags |= IFLAG_CAPS;
+	if (S_ISREG(n.mode)) {
+		in->content = n.content;
+		in->base_size = n.size;
+	}
+	return itable_add(e, in, ino, ret_inode);
+}
+
+int itable_make(struct env *e, uint64_t ino, struct inode **ret_inode)
+{
+	struct inode *in;
+
+	if (ino <= e->base.last_ino || itable_find(e, ino))
+		return itable_need(e, ino, ret_inode);
 	in = calloc(1, sizeof *in);
 	if (!in)
 		return -ENOMEM;
 	in->a.ino = ino;
-	if (ino <= e->base.last_ino) {
-		r = base_find(&e->base, ino, &n);
-		if (r < 0) {
-			free(in);
-			return r;
-		}
-		inode_from_base(&n, &in->a);
-		in->has_base = true;
-		in->xset = n.xattrs;
-		if (!oid_is_null(&n.xattrs))
-			in->flags |= IFLAG_CAPS;
-		if (S_ISREG(n.mode)) {
-			in->content = n.content;
-			in->base_size = n.size;
-		}
-	}
-	r = hmap_insert(&e->inodes, &in->node, hmap_hash_u64(ino));
-	if (r < 0) {
-		free(in);
-		return r;
-	}
-	*ret_inode = in;
-	return 0;
+	return itable_add(e, in, ino, ret_inode);
 }
 
 static void inode_free(struct env *e, struct inode *in)
@@ -117,7 +141,7 @@ int inode_get(struct env *e, uint64_t ino, struct iattr *ret_attr)
 		*ret_attr = in->a;
 		return 0;
 	}
-	r = base_find(&e->base, ino, &n);
+	r = base_inode(e, ino, &n);
 	if (r < 0)
 		return r;
 	inode_from_base(&n, ret_attr);

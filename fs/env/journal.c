@@ -8,6 +8,11 @@
  * A write that fails is cut off again and nothing has changed. When even that
  * fails, or when applying fails for want of memory, file and memory may differ:
  * the journal is broken, and only reading goes on until the next replay.
+ *
+ * A server that is killed leaves at most one frame that is not whole, the last;
+ * a machine that dies may leave a gap of zeros. Both are cut off. A bad frame
+ * with whole ones behind it is damage: nothing is opened and nothing cut, for
+ * that would lose what was acknowledged.
  */
 #include "env/env_int.h"
 
@@ -88,11 +93,19 @@ void tx_gone(struct env *e, uint64_t parent, const char *name, size_t len)
 void tx_map(struct env *e, uint64_t ino, uint64_t fblock, uint64_t count,
 	    uint64_t block)
 {
-	buf_put_u8(&e->tx, ITEM_MAP);
-	buf_put_u64(&e->tx, ino);
-	buf_put_u64(&e->tx, fblock);
-	buf_put_u64(&e->tx, count);
-	buf_put_u64(&e->tx, block);
+	while (count) {
+		uint64_t part = MIN(count, (uint64_t)TX_MAP_MOST);
+
+		buf_put_u8(&e->tx, ITEM_MAP);
+		buf_put_u64(&e->tx, ino);
+		buf_put_u64(&e->tx, fblock);
+		buf_put_u64(&e->tx, part);
+		buf_put_u64(&e->tx, block);
+		if (block >= BLOCK_FIRST)
+			block += part;
+		fblock += part;
+		count -= part;
+	}
 }
 
 void tx_cut(struct env *e, uint64_t ino, uint64_t size)
@@ -267,6 +280,71 @@ static int frame_read(struct env *e, uint64_t size)
 	       bytes_load_u64(h + 16) == frame_checksum(e->tx.data, len);
 }
 
+/* Says whether a whole later frame begins at pos. */
+static int frame_whole(struct env *e, uint64_t pos, uint64_t size)
+{
+	uint8_t h[FRAME_BYTES];
+	uint64_t seq, left = size - pos;
+	ssize_t n = io_pread(e->journal.fd, h, sizeof h, pos);
+	uint32_t len;
+	int r;
+
+	if (n < FRAME_BYTES)
+		return n < 0 ? (int)n : 0;
+	len = bytes_load_u32(h + 4);
+	seq = bytes_load_u64(h + 8);
+	if (len > FRAME_MAX || len > left - FRAME_BYTES ||
+	    seq <= e->journal.seq || seq - e->journal.seq > size)
+		return 0;
+	buf_clear(&e->tx);
+	r = buf_resize(&e->tx, FRAME_BYTES + len);
+	if (r < 0)
+		return r;
+	n = io_pread(e->journal.fd, e->tx.data, FRAME_BYTES + len, pos);
+	if (n < 0)
+		return (int)n;
+	return (size_t)n == FRAME_BYTES + len &&
+	       bytes_load_u64(h + 16) == frame_checksum(e->tx.data, len);
+}
+
+static bool all_zero(const uint8_t *p, size_t n)
+{
+	while (n && !p[n - 1])
+		n--;
+	return n == 0;
+}
+
+/* Looks behind a bad frame: 1 when it is damage, 0 when it is a torn tail. */
+static int tail_is_damage(struct env *e, uint64_t size)
+{
+	enum { STEP = 64 << 10, MAGIC = 4 };
+	_cleanup_free_ uint8_t *p = malloc(STEP);
+	uint64_t pos = e->journal.end;
+
+	if (!p)
+		return -ENOMEM;
+	while (size - pos >= FRAME_BYTES) {
+		ssize_t n = io_pread(e->journal.fd, p, STEP, pos);
+
+		if (n < FRAME_BYTES)
+			return n < 0 ? (int)n : 0;
+		if (pos == e->journal.end && all_zero(p, FRAME_BYTES))
+			return 0;
+		for (ssize_t i = 0; i + MAGIC <= n; i++) {
+			int r;
+
+			if (bytes_load_u32(p + i) != FORMAT_JOURNAL_MAGIC ||
+			    size - pos - (uint64_t)i < FRAME_BYTES)
+				continue;
+			r = frame_whole(e, pos + (uint64_t)i, size);
+			if (r)
+				return r;
+		}
+		pos += (uint64_t)n - (MAGIC - 1);
+	}
+	return 0;
+}
+
 static int journal_replay(struct env *e, uint64_t size, struct diag *diag)
 {
 	struct journal *j = &e->journal;
@@ -287,6 +365,14 @@ static int journal_replay(struct env *e, uint64_t size, struct diag *diag)
 		return r;
 	if (j->end == size)
 		return 0;
+	r = tail_is_damage(e, size);
+	if (r > 0)
+		return diag_fail(diag, -EFSBADCRC,
+				 "%s: its journal is damaged at byte %llu, and "
+				 "whole records follow",
+				 e->name, (unsigned long long)j->end);
+	if (r < 0)
+		return r;
 	diag_add(diag, "%s: %llu bytes of a record that was never finished "
 		       "are left out",
 		 e->name, (unsigned long long)(size - j->end));
@@ -313,9 +399,6 @@ int journal_open(struct env *e, struct diag *diag)
 		journal_close(e);
 		return 0;
 	}
-	e->data.fd = openat(e->dirfd, "data", flags);
-	if (e->data.fd < 0 && errno != ENOENT)
-		return -errno;
 	return journal_replay(e, (uint64_t)st.st_size, diag);
 }
 

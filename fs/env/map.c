@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How: a file's own blocks hang in leaves of 512 entries, sorted by place; a
- * leaf grows from one entry as blocks are set, so that a small file costs one
- * word and a gigabyte of random writes stays O(1) per block. Extents would be
- * smaller for sequential files, and slow for databases.
+ * leaf whose blocks follow each other (or are all holes) is only their first one
+ * and a count, so that a sequential file, a reserved range and a huge hole cost
+ * a few words each 2 MiB; at the first write out of order it becomes an array,
+ * so that random writes stay O(1) per block. Extents would be smaller still,
+ * and slow for databases.
  */
 #include "env/env_int.h"
 
@@ -26,17 +28,16 @@ static size_t leaf_place(const struct inode *in, uint64_t index)
 	return lo;
 }
 
-static uint64_t leaf_get(const struct inode *in, size_t place, uint64_t fblock)
+static uint64_t block_after(uint64_t block, uint64_t n)
 {
-	const struct leaf *l;
-	uint64_t slot = fblock % ENV_LEAF_BLOCKS;
+	return block < BLOCK_FIRST ? block : block + n;
+}
 
-	if (place == in->leaf_count)
+static uint64_t leaf_get(const struct leaf *l, uint64_t slot)
+{
+	if (slot >= l->cap)
 		return BLOCK_NONE;
-	l = in->leaves[place];
-	if (l->index != fblock / ENV_LEAF_BLOCKS || slot >= l->cap)
-		return BLOCK_NONE;
-	return l->b[slot];
+	return l->run ? block_after(l->run, slot) : l->b[slot];
 }
 
 static enum run_kind kind_of(uint64_t block)
@@ -61,89 +62,131 @@ static uint64_t gap_len(const struct inode *in, size_t place, uint64_t fblock)
 	return in->leaves[place]->index * ENV_LEAF_BLOCKS - fblock;
 }
 
+/* Returns how many slots of a leaf from slot on go on with a run that has
+ * reached this block. */
+static uint64_t leaf_run(const struct leaf *l, uint64_t slot, uint64_t block)
+{
+	uint64_t n = 0;
+
+	if (l->run)
+		return leaf_get(l, slot) == block ? l->cap - slot : 0;
+	while (slot + n < l->cap && l->b[slot + n] == block_after(block, n))
+		n++;
+	return n;
+}
+
 struct run map_run(const struct inode *in, uint64_t fblock, uint64_t max)
 {
 	size_t place = leaf_place(in, fblock / ENV_LEAF_BLOCKS);
 	uint64_t gap = gap_len(in, place, fblock);
 	struct run run = {.count = 0};
-	uint64_t first;
 
 	if (gap) {
 		run.kind = RUN_BASE;
 		run.count = MIN(gap, max);
 		return run;
 	}
-	first = leaf_get(in, place, fblock);
-	run.kind = kind_of(first);
-	run.block = first;
+	run.block = leaf_get(in->leaves[place], fblock % ENV_LEAF_BLOCKS);
+	run.kind = kind_of(run.block);
 	while (run.count < max) {
-		uint64_t at = fblock + run.count, block;
+		uint64_t at = fblock + run.count, n;
 
 		if (place < in->leaf_count &&
 		    at / ENV_LEAF_BLOCKS > in->leaves[place]->index)
 			place++;
 		if (gap_len(in, place, at))
 			break;
-		block = leaf_get(in, place, at);
-		if (kind_of(block) != run.kind ||
-		    (run.kind == RUN_DATA && block != first + run.count))
+		n = leaf_run(in->leaves[place], at % ENV_LEAF_BLOCKS,
+			     block_after(run.block, run.count));
+		if (!n)
 			break;
-		run.count++;
+		run.count += MIN(n, max - run.count);
 	}
 	return run;
 }
 
-/* Finds or makes the leaf of a block, with room for its slot. */
-static int leaf_need(struct inode *in, uint64_t fblock, struct leaf **ret_leaf)
+/* Gives the blocks of slots back; joined by data_free. */
+static void leaf_release(struct env *e, struct inode *in, const struct leaf *l,
+			 uint64_t slot, uint64_t end)
 {
-	uint64_t index = fblock / ENV_LEAF_BLOCKS;
-	uint32_t need = (uint32_t)(fblock % ENV_LEAF_BLOCKS) + 1, cap;
-	size_t place = leaf_place(in, index);
-	struct leaf *l = NULL, **p;
-	bool is_new = place == in->leaf_count ||
-		      in->leaves[place]->index != index;
+	for (; slot < MIN(end, l->cap); slot++) {
+		uint64_t block = leaf_get(l, slot);
 
-	if (!is_new) {
-		l = in->leaves[place];
-		if (l->cap >= need) {
-			*ret_leaf = l;
-			return 0;
-		}
-	} else {
-		p = realloc(in->leaves, (in->leaf_count + 1) * sizeof *p);
-		if (!p)
-			return -ENOMEM;
-		in->leaves = p;
+		if (block < BLOCK_FIRST)
+			continue;
+		data_free(e, block, 1);
+		in->private_blocks--;
 	}
-	cap = l ? MAX(need, MIN(l->cap * 2, (uint32_t)ENV_LEAF_BLOCKS)) : need;
-	l = realloc(l, sizeof *l + cap * sizeof l->b[0]);
-	if (!l)
+}
+
+/* Makes room for a new leaf and puts it there. */
+static int leaf_insert(struct inode *in, size_t place, struct leaf *l)
+{
+	struct leaf **p = realloc(in->leaves,
+				  (in->leaf_count + 1) * sizeof *p);
+
+	if (!p)
 		return -ENOMEM;
-	if (is_new) {
-		memmove(&in->leaves[place + 1], &in->leaves[place],
-			(in->leaf_count - place) * sizeof *in->leaves);
-		in->leaf_count++;
-		l->index = index;
-		l->cap = 0;
-	}
-	memset(&l->b[l->cap], 0, (cap - l->cap) * sizeof l->b[0]);
-	l->cap = cap;
-	in->leaves[place] = l;
-	*ret_leaf = l;
+	in->leaves = p;
+	memmove(&p[place + 1], &p[place],
+		(in->leaf_count - place) * sizeof *p);
+	p[place] = l;
+	in->leaf_count++;
 	return 0;
 }
 
-/* Gives blocks back one by one, joined by data_free. */
-static void slot_set(struct env *e, struct inode *in, uint64_t *slot,
-		     uint64_t block)
+/* Makes a leaf an array with room for `need` slots. */
+static int leaf_expand(struct leaf **leaf, uint32_t need)
 {
-	if (*slot >= BLOCK_FIRST) {
-		data_free(e, *slot, 1);
-		in->private_blocks--;
+	struct leaf *l = *leaf;
+	uint32_t cap = l->cap;
+
+	if (!l->run && cap >= need)
+		return 0;
+	if (need > cap)
+		cap = MAX(need, MIN(cap * 2, (uint32_t)ENV_LEAF_BLOCKS));
+	l = realloc(l, sizeof *l + cap * sizeof l->b[0]);
+	if (!l)
+		return -ENOMEM;
+	if (l->run)
+		for (uint32_t i = 0; i < l->cap; i++)
+			l->b[i] = block_after(l->run, i);
+	l->run = BLOCK_NONE;
+	for (uint32_t i = l->cap; i < cap; i++)
+		l->b[i] = BLOCK_NONE;
+	l->cap = cap;
+	*leaf = l;
+	return 0;
+}
+
+/* Sets slots [slot, end) of one leaf to blocks from `block` on. */
+static int leaf_set(struct env *e, struct inode *in, size_t place,
+		    uint64_t slot, uint64_t end, uint64_t block)
+{
+	struct leaf *l = in->leaves[place];
+	int r;
+
+	if (l->run && slot == l->cap && block == block_after(l->run, slot)) {
+		l->cap = (uint32_t)end;
+	} else if (slot == 0 && end >= l->cap) {
+		leaf_release(e, in, l, 0, end);
+		l->run = block;
+		l->cap = (uint32_t)end;
+		l = realloc(l, sizeof *l); /* an array's memory goes */
+		if (l)
+			in->leaves[place] = l;
+	} else {
+		r = leaf_expand(&in->leaves[place], (uint32_t)end);
+		if (r < 0)
+			return r;
+		l = in->leaves[place];
+		leaf_release(e, in, l, slot, end);
+		for (uint64_t i = slot; i < end; i++)
+			l->b[i] = block_after(block, i - slot);
 	}
 	if (block >= BLOCK_FIRST)
-		in->private_blocks++;
-	*slot = block;
+		in->private_blocks += end - slot;
+	return 0;
 }
 
 int map_set(struct env *e, struct inode *in, uint64_t fblock, uint64_t count,
@@ -152,17 +195,26 @@ int map_set(struct env *e, struct inode *in, uint64_t fblock, uint64_t count,
 	while (count) {
 		uint64_t slot = fblock % ENV_LEAF_BLOCKS;
 		uint64_t part = MIN(count, ENV_LEAF_BLOCKS - slot);
-		struct leaf *l;
-		/* the last slot first: one growth, not many */
-		int r = leaf_need(in, fblock + part - 1, &l);
+		uint64_t index = fblock / ENV_LEAF_BLOCKS;
+		size_t place = leaf_place(in, index);
+		int r = 0;
 
+		if (place == in->leaf_count ||
+		    in->leaves[place]->index != index) {
+			struct leaf *l = calloc(1, sizeof *l);
+
+			if (!l)
+				return -ENOMEM;
+			l->index = index;
+			r = leaf_insert(in, place, l);
+			if (r < 0)
+				free(l);
+		}
+		if (r >= 0)
+			r = leaf_set(e, in, place, slot, slot + part, block);
 		if (r < 0)
 			return r;
-		for (uint64_t i = 0; i < part; i++)
-			slot_set(e, in, &l->b[slot + i],
-				 block < BLOCK_FIRST ? block : block + i);
-		if (block >= BLOCK_FIRST)
-			block += part;
+		block = block_after(block, part);
 		fblock += part;
 		count -= part;
 	}
@@ -181,8 +233,8 @@ void map_cut(struct env *e, struct inode *in, uint64_t fblock)
 			break;
 		if (l->index == index)
 			keep = MIN(l->cap, (uint32_t)(fblock % ENV_LEAF_BLOCKS));
-		for (uint32_t i = keep; i < l->cap; i++)
-			slot_set(e, in, &l->b[i], BLOCK_NONE);
+		leaf_release(e, in, l, keep, l->cap);
+		l->cap = keep;
 		if (keep)
 			break;
 		free(l);
