@@ -233,6 +233,31 @@ static int mount_as_root(const struct keeper_request *q,
 	return 0;
 }
 
+/* Lets the kernel keep more dirty pages of shared mappings than it grants an
+ * unknown FUSE server. A failure only costs speed. Reading further ahead than
+ * 128 KiB, which is a chunk, gained nothing. */
+static void tune(const struct mounts_found *found)
+{
+	static const struct {
+		const char *name, *value;
+	} settings[] = {
+		{"strict_limit", "0"},
+		{"max_ratio", "100"},
+	};
+	char path[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
+		_cleanup_close_ int fd = -1;
+
+		(void)snprintf(path, sizeof path, "/sys/class/bdi/%u:%u/%s",
+			       found->major, found->minor, settings[i].name);
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+		if (fd >= 0)
+			(void)!write(fd, settings[i].value,
+				     strlen(settings[i].value));
+	}
+}
+
 static int do_mount(const struct keeper_request *q, const char *store,
 		    struct keeper_reply *reply, int *ret_fd)
 {
@@ -249,8 +274,12 @@ static int do_mount(const struct keeper_request *q, const char *store,
 		r = mounts_find(reply->path, &found);
 		if (r < 0)
 			(void)unmount(reply->path, true, reply);
+	}
+	if (r == 0) {
 		reply->major = found.major;
 		reply->minor = found.minor;
+		if (geteuid() == 0)
+			tune(&found);
 	}
 	if (r < 0 && (reply->flags & KEEPER_FLAG_MADE))
 		(void)rmdir(reply->path);
