@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How: a file's own blocks hang in leaves of 512 entries, sorted by place; a
- * leaf whose blocks follow each other (or are all holes) is only their first one
- * and a count, so that a sequential file, a reserved range and a huge hole cost
- * a few words each 2 MiB; at the first write out of order it becomes an array,
- * so that random writes stay O(1) per block. Extents would be smaller still,
- * and slow for databases.
+ * leaf whose blocks follow each other (or are all holes) is only their first
+ * one and a count, so that a sequential file, a reserved range and a huge hole
+ * cost a few words each 2 MiB; at the first write out of order it becomes an
+ * array, so that random writes stay O(1) per block. Extents would be smaller
+ * still, and slow for databases.
  */
 #include "env/env_int.h"
 
@@ -122,14 +122,12 @@ static void leaf_release(struct env *e, struct inode *in, const struct leaf *l,
 /* Makes room for a new leaf and puts it there. */
 static int leaf_insert(struct inode *in, size_t place, struct leaf *l)
 {
-	struct leaf **p = realloc(in->leaves,
-				  (in->leaf_count + 1) * sizeof *p);
+	struct leaf **p = realloc(in->leaves, (in->leaf_count + 1) * sizeof *p);
 
 	if (!p)
 		return -ENOMEM;
 	in->leaves = p;
-	memmove(&p[place + 1], &p[place],
-		(in->leaf_count - place) * sizeof *p);
+	memmove(&p[place + 1], &p[place], (in->leaf_count - place) * sizeof *p);
 	p[place] = l;
 	in->leaf_count++;
 	return 0;
@@ -232,7 +230,8 @@ void map_cut(struct env *e, struct inode *in, uint64_t fblock)
 		if (l->index < index)
 			break;
 		if (l->index == index)
-			keep = MIN(l->cap, (uint32_t)(fblock % ENV_LEAF_BLOCKS));
+			keep = MIN(l->cap,
+				   (uint32_t)(fblock % ENV_LEAF_BLOCKS));
 		leaf_release(e, in, l, keep, l->cap);
 		l->cap = keep;
 		if (keep)

@@ -175,8 +175,8 @@ static void make_steps(struct env_case *c, struct buf *texts)
 		env_case_diff(c, 0, &texts[step]);
 		switch (step) {
 		case 0:
-			assert_ok(env_symlink(c->e, d, "s", "t",
-					      &env_case_root, &a));
+			assert_ok(env_symlink(c->e, d, "s", "t", &env_case_root,
+					      &a));
 			break;
 		case 1:
 			assert_ok(env_unlink(c->e, ENV_ROOT, "a.txt"));
@@ -186,8 +186,8 @@ static void make_steps(struct env_case *c, struct buf *texts)
 					       false));
 			break;
 		case 3:
-			assert_ok(env_rename(c->e, d, "sub", ENV_ROOT, "s2",
-					     0));
+			assert_ok(
+				env_rename(c->e, d, "sub", ENV_ROOT, "s2", 0));
 			break;
 		case 4:
 			assert_ok(env_setattr(c->e, 4, ENV_SET_MODE, &v, &a));
