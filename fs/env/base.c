@@ -58,7 +58,7 @@ static void cache_shrink(struct base *b)
 
 	for (int i = 1; keep && i < BASE_CACHE_KEEP; i++)
 		keep = keep->next;
-	while (o && o != keep && b->cached_bytes > BASE_CACHE_BYTES) {
+	while (keep && o != keep && b->cached_bytes > BASE_CACHE_BYTES) {
 		struct object *prev = o->prev;
 
 		if (!o->pins)
