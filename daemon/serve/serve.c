@@ -67,7 +67,7 @@ static int server_init(struct server *s, const struct serve_args *args,
 	if (r == 0)
 		r = link_new(args->keeper, keeper_lost, s, &s->link);
 	if (r == 0)
-		worker_add(s->worker, umount_empty_trash, s, NULL);
+		r = worker_add(s->worker, umount_empty_trash, s, NULL);
 	return r;
 }
 

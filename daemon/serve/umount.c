@@ -164,7 +164,8 @@ static int throw_away(struct server *s, const char *name, struct env *env,
 		diag_add(diag, "%s: cannot be removed: %s", name, err_text(r));
 		return CODE_FAILED;
 	}
-	worker_add(s->worker, close_and_empty, s, env);
+	if (worker_add(s->worker, close_and_empty, s, env) < 0)
+		close_and_empty(s, env);
 	return CODE_DONE;
 }
 
@@ -362,9 +363,11 @@ void umount_on_end(void *ctx)
 	/* An operation that has the entry takes care of it. */
 	if (envs_is_resting(watch->entry))
 		name = strdup(watch->entry->name);
-	if (name)
-		worker_add(watch->server->worker, reap_by_name, watch->server,
-			   name);
+	/* Not here when out of memory: this is the session's own thread. The
+	 * next operation on the environment finds its end. */
+	if (!name || worker_add(watch->server->worker, reap_by_name,
+				watch->server, name) < 0)
+		free(name);
 	free(watch);
 }
 

@@ -97,18 +97,17 @@ void worker_free(struct worker *w)
 	free(w);
 }
 
-void worker_add(struct worker *w, worker_fn fn, void *ctx, void *arg)
+int worker_add(struct worker *w, worker_fn fn, void *ctx, void *arg)
 {
 	struct job *j = malloc(sizeof *j);
 
-	if (!j) {
-		fn(ctx, arg);
-		return;
-	}
+	if (!j)
+		return -ENOMEM;
 	*j = (struct job){.fn = fn, .ctx = ctx, .arg = arg};
 	mutex_lock(&w->lock);
 	*w->tail = j;
 	w->tail = &j->next;
 	(void)pthread_cond_signal(&w->more);
 	mutex_unlock(&w->lock);
+	return 0;
 }

@@ -17,7 +17,8 @@ typedef void (*worker_fn)(void *ctx, void *arg);
 _must_check_ int worker_new(struct worker **ret_worker);
 /* Does what is queued, then ends the thread. NULL allowed. */
 void worker_free(struct worker *w);
-/* Queues a job; out of memory, it is done at once by the caller. */
-void worker_add(struct worker *w, worker_fn fn, void *ctx, void *arg);
+/* Queues a job. -ENOMEM: it is still the caller's. */
+_must_check_ int worker_add(struct worker *w, worker_fn fn, void *ctx,
+			    void *arg);
 
 #endif
