@@ -15,16 +15,19 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "serve/keeper_int.h"
 #include "serve/mounts_int.h"
 
 enum { EVICT_NICE = 10 };
 
 struct call {
-	const char *path;
+	char path[KEEPER_PATH_BYTES];
 	int flags;
 	int out;   /* write end of a pipe: the result */
 	pid_t tid; /* atomic: of the thread, once it runs */
@@ -38,12 +41,11 @@ static int unmount_now(const char *path, int flags)
 static void *call_run(void *arg)
 {
 	struct call *c = arg;
-	int out = c->out;
 	int r;
 
 	__atomic_store_n(&c->tid, gettid(), __ATOMIC_RELEASE);
 	r = unmount_now(c->path, c->flags);
-	(void)!write(out, &r, sizeof r);
+	(void)!write(c->out, &r, sizeof r);
 	return NULL;
 }
 
@@ -79,11 +81,24 @@ static int wait_gone(int list, int in, struct call *c)
 	}
 }
 
+/* Kept for ever: the thread may outlive the call, and the process is a short
+ * one. */
+static struct call *call_new(const char *path, int flags, int out)
+{
+	struct call *c = calloc(1, sizeof *c);
+
+	if (!c)
+		return NULL;
+	(void)snprintf(c->path, sizeof c->path, "%s", path);
+	c->flags = flags;
+	c->out = out;
+	return c;
+}
+
 int unmount_as_root(const char *path, bool detach)
 {
 	int flags = UMOUNT_NOFOLLOW | (detach ? MNT_DETACH : 0);
-	/* Static: the thread may outlive this call. */
-	static struct call c;
+	struct call *c;
 	pthread_t thread;
 	int list;
 	int p[2];
@@ -96,10 +111,10 @@ int unmount_as_root(const char *path, bool detach)
 		(void)close(list);
 		return unmount_now(path, flags);
 	}
-	c = (struct call){.path = path, .flags = flags, .out = p[1]};
-	if (pthread_create(&thread, NULL, call_run, &c) != 0)
+	c = call_new(path, flags, p[1]);
+	if (!c || pthread_create(&thread, NULL, call_run, c) != 0)
 		return unmount_now(path, flags);
 	(void)pthread_detach(thread);
 	/* The descriptors stay: the thread may still write. */
-	return wait_gone(list, p[0], &c);
+	return wait_gone(list, p[0], c);
 }
