@@ -109,13 +109,16 @@ struct run map_run(const struct inode *in, uint64_t fblock, uint64_t max)
 static void leaf_release(struct env *e, struct inode *in, const struct leaf *l,
 			 uint64_t slot, uint64_t end)
 {
-	for (; slot < MIN(end, l->cap); slot++) {
+	end = MIN(end, l->cap);
+	while (slot < end) {
 		uint64_t block = leaf_get(l, slot);
+		uint64_t n = MIN(leaf_run(l, slot, block), end - slot);
 
-		if (block < BLOCK_FIRST)
-			continue;
-		data_free(e, block, 1);
-		in->private_blocks--;
+		if (block >= BLOCK_FIRST) {
+			data_free(e, block, n);
+			in->private_blocks -= n;
+		}
+		slot += n;
 	}
 }
 

@@ -4,12 +4,8 @@
  * errors must agree at each step, everything else after each 50 steps and after
  * a replay. The seed is printed; COWFS_SEED repeats a run, COWFS_STEPS makes it
  * longer.
- *
- * How: the model is read from the fresh environment. All names come from a
- * small set, so that operations meet; a directory is an array over it. Of times
- * the model knows which were to move since the last comparison.
  */
-#include "env_case.h"
+#include "env_model.h"
 
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -18,87 +14,21 @@
 
 #include "base/err.h"
 
-enum { NAMES = 12, INODES = 4000, XNAMES = 4, ROOT = 1, SIZE_MAX_NEW = 90000 };
+enum { PLACES = 90000 };
 
-static const char *const names[NAMES] = {"a.txt", "d",	 "big",	 "hl1",
-					 "hl2",	  "sub", "x",	 "y",
-					 "link",  "n1",	 "n2",	 "n3"};
-static const char *const xnames[XNAMES] = {"user.k", "user.a", "trusted.t",
-					   "user.long"};
-
-enum { MTIME = 1, CTIME = 2 };
-
-struct node {
-	bool used;
-	uint64_t ino, size, rdev;
-	uint32_t mode, uid, gid, nlink;
-	uint8_t *data;
-	char target[16];
-	int parent;
-	int child[NAMES]; /* 0: no such name */
-	int xlen[XNAMES]; /* -1: none */
-	uint8_t xbyte[XNAMES];
-	struct timespec mtime, ctime;
-	unsigned moved; /* times that changed since the comparison */
-};
-
-static struct node nodes[INODES];
 static struct env_case *tc;
-static unsigned seed;
-
-static unsigned rnd(unsigned below)
-{
-	return (unsigned)rand_r(&seed) / 7 % below;
-}
 
 static struct node *at(int i)
 {
 	return &nodes[i];
 }
 
-static bool is_dir(int i)
-{
-	return S_ISDIR(nodes[i].mode);
-}
-
-static int node_new(const struct env_attr *a, int parent)
-{
-	int i = ROOT;
-
-	while (nodes[i].used)
-		assert_true(++i < INODES);
-	memset(&nodes[i], 0, sizeof nodes[i]);
-	nodes[i] = (struct node){
-		.used = true,
-		.ino = a->ino,
-		.size = a->size,
-		.rdev = a->rdev,
-		.mode = a->mode,
-		.uid = a->uid,
-		.gid = a->gid,
-		.nlink = a->nlink,
-		.parent = S_ISDIR(a->mode) ? parent : 0,
-		.mtime = a->mtime,
-		.ctime = a->ctime,
-	};
-	for (int x = 0; x < XNAMES; x++)
-		nodes[i].xlen[x] = -1;
-	if (S_ISREG(a->mode))
-		nodes[i].data = calloc(1, a->size + 1);
-	return i;
-}
-
-static void node_free(int i)
-{
-	free(nodes[i].data);
-	nodes[i] = (struct node){0};
-}
-
 /* Picks a node: any, or of one kind (S_IFMT bits), 0 when none was met. */
 static int pick(uint32_t kind)
 {
 	for (int tries = 0; tries < 400; tries++) {
-		int i = ROOT + (int)rnd(tries < 300 ? 120 : INODES - ROOT);
+		int i = ROOT +
+			(int)model_random(tries < 300 ? 120 : INODES - ROOT);
 
 		if (nodes[i].used &&
 		    (!kind || (nodes[i].mode & S_IFMT) == kind) &&
@@ -108,253 +38,13 @@ static int pick(uint32_t kind)
 	return kind == S_IFDIR ? ROOT : 0;
 }
 
-static int find_ino(uint64_t ino)
-{
-	for (int i = ROOT; i < INODES; i++)
-		if (nodes[i].used && nodes[i].ino == ino)
-			return i;
-	return 0;
-}
-
-static int name_index(const char *name, size_t len)
-{
-	for (int n = 0; n < NAMES; n++)
-		if (strlen(names[n]) == len && !memcmp(names[n], name, len))
-			return n;
-	fail_msg("a strange name: %.*s", (int)len, name);
-	return 0;
-}
-
 static void touch(int i, unsigned what)
 {
 	nodes[i].moved |= what;
 }
 
-/* --- the model of the fresh environment ------------------------------------- */
-
-struct loading {
-	int dir;
-	struct env_attr attr[NAMES];
-	bool there[NAMES];
-	uint64_t last; /* cookie */
-};
-
-static bool take_name(void *ctx, const char *name, size_t len,
-		      const struct env_attr *a, uint64_t next)
-{
-	struct loading *l = ctx;
-	int n = name_index(name, len);
-
-	assert_false(l->there[n]);
-	assert_true(next > l->last);
-	l->last = next;
-	l->there[n] = true;
-	l->attr[n] = *a;
-	return true;
-}
-
-static void load_xattrs(int i)
-{
-	char v[16];
-
-	for (int x = 0; x < XNAMES; x++) {
-		ssize_t n = env_getxattr(tc->e, nodes[i].ino, xnames[x], v,
-					 sizeof v);
-
-		if (n < 0)
-			continue;
-		nodes[i].xlen[x] = (int)n;
-		nodes[i].xbyte[x] = n ? (uint8_t)v[0] : 0;
-	}
-}
-
-static void load_dir(int dir)
-{
-	struct loading l = {.dir = dir};
-
-	assert_ok(env_readdir(tc->e, nodes[dir].ino, 0, take_name, &l));
-	for (int n = 0; n < NAMES; n++) {
-		_cleanup_buf_ struct buf t = {0};
-		struct node *m;
-		int i;
-
-		if (!l.there[n])
-			continue;
-		i = find_ino(l.attr[n].ino);
-		if (!i)
-			i = node_new(&l.attr[n], dir);
-		m = at(i);
-		nodes[dir].child[n] = i;
-		load_xattrs(i);
-		if (S_ISREG(m->mode))
-			assert_int_equal(env_read(tc->e, m->ino, m->data,
-						  m->size, 0),
-					 m->size);
-		if (S_ISLNK(m->mode)) {
-			assert_ok(env_readlink(tc->e, m->ino, &t));
-			(void)snprintf(m->target, sizeof m->target, "%s",
-				       buf_str(&t));
-		}
-		if (S_ISDIR(m->mode))
-			load_dir(i);
-	}
-}
-
-static void load(void)
-{
-	struct env_attr a;
-
-	for (int i = ROOT; i < INODES; i++)
-		if (nodes[i].used)
-			node_free(i);
-	assert_ok(env_getattr(tc->e, ENV_ROOT, &a));
-	assert_int_equal(node_new(&a, ROOT), ROOT);
-	load_dir(ROOT);
-}
-
-/* --- comparing ---------------------------------------------------------------- */
-
-static bool same_time(struct timespec a, struct timespec b)
-{
-	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
-static void compare_attr(struct node *m, const struct env_attr *a)
-{
-	uint32_t subdirs = 0;
-
-	assert_int_equal(a->ino, m->ino);
-	assert_int_equal(a->mode, m->mode);
-	assert_int_equal(a->uid, m->uid);
-	assert_int_equal(a->gid, m->gid);
-	assert_int_equal(a->rdev, m->rdev);
-	if (S_ISDIR(m->mode)) {
-		for (int n = 0; n < NAMES; n++)
-			subdirs += m->child[n] && is_dir(m->child[n]);
-		assert_int_equal(a->nlink, m->nlink ? 2 + subdirs : 0);
-	} else {
-		assert_int_equal(a->nlink, m->nlink);
-		assert_int_equal(a->size, m->size);
-	}
-	assert_int_equal(same_time(a->mtime, m->mtime), !(m->moved & MTIME));
-	assert_int_equal(same_time(a->ctime, m->ctime), !(m->moved & CTIME));
-	m->mtime = a->mtime;
-	m->ctime = a->ctime;
-	m->moved = 0;
-}
-
-static void compare_xattrs(const struct node *m)
-{
-	static char v[70000];
-	size_t list = 0;
-
-	for (int x = 0; x < XNAMES; x++) {
-		ssize_t n = env_getxattr(tc->e, m->ino, xnames[x], v, sizeof v);
-
-		assert_int_equal(n, m->xlen[x] < 0 ? -ENODATA : m->xlen[x]);
-		for (ssize_t i = 0; i < n; i++)
-			assert_int_equal((uint8_t)v[i], m->xbyte[x]);
-		list += m->xlen[x] < 0 ? 0 : strlen(xnames[x]) + 1;
-	}
-	assert_int_equal(env_listxattr(tc->e, m->ino, NULL, 0), list);
-}
-
-/* No byte of a hole may be other than zero, and runs must end. */
-static void compare_holes(const struct node *m)
-{
-	uint64_t from = 0, to;
-
-	while (from < m->size) {
-		int r = env_seek(tc->e, m->ino, from, SEEK_DATA, &to);
-
-		if (r == -ENXIO)
-			to = m->size;
-		else
-			assert_ok(r);
-		for (; from < to; from++)
-			assert_int_equal(m->data[from], 0);
-		if (to == m->size)
-			break;
-		assert_ok(env_seek(tc->e, m->ino, to, SEEK_HOLE, &from));
-		assert_true(from > to);
-	}
-}
-
-static void compare_bytes(const struct node *m)
-{
-	_cleanup_free_ uint8_t *got = malloc(m->size + 1);
-	size_t done = 0;
-
-	while (done < m->size) { /* in odd pieces */
-		size_t n = 1 + rnd(50000);
-
-		n = MIN(n, m->size - done);
-
-		assert_int_equal(env_read(tc->e, m->ino, got + done, n, done),
-				 n);
-		done += n;
-	}
-	assert_int_equal(env_read(tc->e, m->ino, got, 1, m->size), 0);
-	assert_memory_equal(got, m->data, m->size);
-	compare_holes(m);
-}
-
-static void compare_node(int i)
-{
-	_cleanup_buf_ struct buf t = {0};
-	struct node *m = at(i);
-	struct env_attr a;
-
-	assert_ok(env_getattr(tc->e, m->ino, &a));
-	compare_attr(m, &a);
-	compare_xattrs(m);
-	if (S_ISREG(m->mode)) {
-		compare_bytes(m);
-	} else if (S_ISLNK(m->mode)) {
-		assert_ok(env_readlink(tc->e, m->ino, &t));
-		assert_string_equal(buf_str(&t), m->target);
-	}
-}
-
-static void compare_dir(int dir)
-{
-	struct loading l = {.dir = dir};
-	uint64_t parent;
-
-	assert_ok(env_readdir(tc->e, nodes[dir].ino, 0, take_name, &l));
-	assert_ok(env_parent(tc->e, nodes[dir].ino, &parent));
-	assert_int_equal(parent, nodes[nodes[dir].parent].ino);
-	for (int n = 0; n < NAMES; n++) {
-		struct env_attr a;
-		int i = nodes[dir].child[n];
-		int r = env_lookup(tc->e, nodes[dir].ino, names[n], &a);
-
-		assert_int_equal(r, i ? 0 : -ENOENT);
-		assert_int_equal(l.there[n], i != 0);
-		if (!i)
-			continue;
-		assert_int_equal(a.ino, nodes[i].ino);
-		assert_int_equal(l.attr[n].ino, nodes[i].ino);
-		assert_int_equal(l.attr[n].nlink, a.nlink);
-		assert_int_equal(l.attr[n].size, a.size);
-	}
-}
-
-static void compare(void)
-{
-	_cleanup_buf_ struct buf diff = {0};
-
-	for (int i = ROOT; i < INODES; i++) {
-		if (!nodes[i].used)
-			continue;
-		compare_node(i);
-		if (is_dir(i) && nodes[i].nlink)
-			compare_dir(i);
-	}
-	env_case_diff(tc, DELTA_WITH_TIMES, &diff);
-}
-
-/* --- operations on names ------------------------------------------------------ */
+/* --- operations on names
+ * ------------------------------------------------------ */
 
 static void drop_name(int dir, int n)
 {
@@ -386,25 +76,26 @@ static void check_new(int dir, const struct env_attr *a, uint32_t mode)
 	assert_int_equal(a->mode, mode);
 	assert_int_equal(a->uid, 0);
 	assert_int_equal(a->gid, d->mode & S_ISGID ? d->gid : 0);
-	assert_int_equal(find_ino(a->ino), 0);
+	assert_int_equal(node_find(a->ino), 0);
 }
 
 static void op_make(void)
 {
-	static const uint32_t kinds[] = {S_IFREG, S_IFREG, S_IFDIR, S_IFLNK,
-					 S_IFCHR, S_IFIFO};
-	int dir = pick(S_IFDIR), n = (int)rnd(NAMES), i, r;
-	uint32_t kind = kinds[rnd(ARRAY_SIZE(kinds))], mode = kind | 0777;
+	static const uint32_t kinds[] = {S_IFREG, S_IFREG, S_IFDIR,
+					 S_IFLNK, S_IFCHR, S_IFIFO};
+	int dir = pick(S_IFDIR), n = (int)model_random(NAMES), i, r;
+	uint32_t kind = kinds[model_random(ARRAY_SIZE(kinds))],
+		 mode = kind | 0777;
 	struct env_attr a;
 
 	if (kind == S_IFDIR)
-		r = env_mkdir(tc->e, nodes[dir].ino, names[n], 0777,
+		r = env_mkdir(tc->e, nodes[dir].ino, model_names[n], 0777,
 			      &env_case_root, &a);
 	else if (kind == S_IFLNK)
-		r = env_symlink(tc->e, nodes[dir].ino, names[n], "target",
+		r = env_symlink(tc->e, nodes[dir].ino, model_names[n], "target",
 				&env_case_root, &a);
 	else
-		r = env_mknod(tc->e, nodes[dir].ino, names[n], mode, 77,
+		r = env_mknod(tc->e, nodes[dir].ino, model_names[n], mode, 77,
 			      &env_case_root, &a);
 	assert_int_equal(r, nodes[dir].child[n] ? -EEXIST : 0);
 	if (r < 0)
@@ -428,12 +119,12 @@ static void op_tmpfile(void)
 
 static void op_link(void)
 {
-	int i = pick(0), dir = pick(S_IFDIR), n = (int)rnd(NAMES), r;
+	int i = pick(0), dir = pick(S_IFDIR), n = (int)model_random(NAMES), r;
 	struct env_attr a;
 
 	if (!i)
 		return;
-	r = env_link(tc->e, nodes[i].ino, nodes[dir].ino, names[n], &a);
+	r = env_link(tc->e, nodes[i].ino, nodes[dir].ino, model_names[n], &a);
 	assert_int_equal(r, nodes[dir].child[n] ? -EEXIST
 			    : is_dir(i)		? -EPERM
 						: 0);
@@ -447,9 +138,9 @@ static void op_link(void)
 
 static void op_remove(void)
 {
-	int dir = pick(S_IFDIR), n = (int)rnd(NAMES);
+	int dir = pick(S_IFDIR), n = (int)model_random(NAMES);
 	int i = nodes[dir].child[n], r, want = 0;
-	bool rmdir_it = i && rnd(10) ? is_dir(i) : rnd(2);
+	bool rmdir_it = i && model_random(10) ? is_dir(i) : model_random(2);
 
 	if (!i)
 		want = -ENOENT;
@@ -457,8 +148,8 @@ static void op_remove(void)
 		want = rmdir_it ? -ENOTDIR : -EISDIR;
 	else if (rmdir_it && !dir_empty(i))
 		want = -ENOTEMPTY;
-	r = rmdir_it ? env_rmdir(tc->e, nodes[dir].ino, names[n])
-		     : env_unlink(tc->e, nodes[dir].ino, names[n]);
+	r = rmdir_it ? env_rmdir(tc->e, nodes[dir].ino, model_names[n])
+		     : env_unlink(tc->e, nodes[dir].ino, model_names[n]);
 	assert_int_equal(r, want);
 	if (r >= 0)
 		drop_name(dir, n);
@@ -518,7 +209,7 @@ static void rename_model(int d1, int n1, int d2, int n2, unsigned flags)
 	touch(d2, MTIME | CTIME);
 	if (!(flags & RENAME_WHITEOUT))
 		return;
-	assert_ok(env_lookup(tc->e, nodes[d1].ino, names[n1], &a));
+	assert_ok(env_lookup(tc->e, nodes[d1].ino, model_names[n1], &a));
 	assert_int_equal(a.mode, S_IFCHR);
 	assert_int_equal(a.rdev, 0);
 	nodes[d1].child[n1] = node_new(&a, d1);
@@ -526,14 +217,19 @@ static void rename_model(int d1, int n1, int d2, int n2, unsigned flags)
 
 static void op_rename(void)
 {
-	static const unsigned choice[] = {0, 0, 0, 0, RENAME_NOREPLACE,
-					  RENAME_EXCHANGE, RENAME_EXCHANGE,
+	static const unsigned choice[] = {0,
+					  0,
+					  0,
+					  0,
+					  RENAME_NOREPLACE,
+					  RENAME_EXCHANGE,
+					  RENAME_EXCHANGE,
 					  RENAME_WHITEOUT};
-	unsigned flags = choice[rnd(ARRAY_SIZE(choice))];
-	int d1 = pick(S_IFDIR), d2 = rnd(3) ? pick(S_IFDIR) : d1;
-	int n1 = (int)rnd(NAMES), n2 = (int)rnd(NAMES);
-	int r = env_rename(tc->e, nodes[d1].ino, names[n1], nodes[d2].ino,
-			   names[n2], flags);
+	unsigned flags = choice[model_random(ARRAY_SIZE(choice))];
+	int d1 = pick(S_IFDIR), d2 = model_random(3) ? pick(S_IFDIR) : d1;
+	int n1 = (int)model_random(NAMES), n2 = (int)model_random(NAMES);
+	int r = env_rename(tc->e, nodes[d1].ino, model_names[n1], nodes[d2].ino,
+			   model_names[n2], flags);
 	int want = rename_expect(d1, nodes[d1].child[n1], d2,
 				 nodes[d2].child[n2], flags);
 
@@ -542,7 +238,8 @@ static void op_rename(void)
 		rename_model(d1, n1, d2, n2, flags);
 }
 
-/* --- operations on content and attributes ----------------------------------- */
+/* --- operations on content and attributes -----------------------------------
+ */
 
 static void model_resize(struct node *m, uint64_t size)
 {
@@ -555,9 +252,9 @@ static void model_resize(struct node *m, uint64_t size)
 
 static uint64_t place(void)
 {
-	uint64_t v = rnd(SIZE_MAX_NEW);
+	uint64_t v = model_random(PLACES);
 
-	return rnd(3) ? v : v & ~UINT64_C(4095);
+	return model_random(3) ? v : v & ~UINT64_C(4095);
 }
 
 static void op_write(void)
@@ -565,11 +262,11 @@ static void op_write(void)
 	static uint8_t data[40000];
 	int i = pick(S_IFREG);
 	uint64_t offset = place();
-	size_t n = rnd(rnd(4) ? 6000 : sizeof data);
+	size_t n = model_random(model_random(4) ? 6000 : sizeof data);
 
 	if (!i)
 		return;
-	memset(data, (int)rnd(256), n);
+	memset(data, (int)model_random(256), n);
 	assert_ok(env_write(tc->e, nodes[i].ino, data, n, offset, false));
 	if (!n)
 		return;
@@ -583,7 +280,7 @@ static void op_copy(void)
 {
 	int in = pick(S_IFREG), out = pick(S_IFREG);
 	uint64_t from = place(), to = place();
-	size_t n = 1 + rnd(9000), can = 0;
+	size_t n = 1 + model_random(9000), can = 0;
 
 	if (!in || in == out)
 		return;
@@ -602,18 +299,17 @@ static void op_copy(void)
 
 static void op_fallocate(void)
 {
-	static const int modes[] = {
-		0, FALLOC_FL_KEEP_SIZE,
-		FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE,
-		FALLOC_FL_ZERO_RANGE,
-		FALLOC_FL_KEEP_SIZE | FALLOC_FL_ZERO_RANGE};
-	int i = pick(S_IFREG), mode = modes[rnd(ARRAY_SIZE(modes))];
-	uint64_t offset = place(), end = offset + 1 + rnd(30000);
+	static const int modes[] = {0, FALLOC_FL_KEEP_SIZE,
+				    FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE,
+				    FALLOC_FL_ZERO_RANGE,
+				    FALLOC_FL_KEEP_SIZE | FALLOC_FL_ZERO_RANGE};
+	int i = pick(S_IFREG), mode = modes[model_random(ARRAY_SIZE(modes))];
+	uint64_t offset = place(), end = offset + 1 + model_random(30000);
 
 	if (!i)
 		return;
-	assert_ok(env_fallocate(tc->e, nodes[i].ino, mode, offset,
-				end - offset));
+	assert_ok(
+		env_fallocate(tc->e, nodes[i].ino, mode, offset, end - offset));
 	touch(i, MTIME | CTIME);
 	if (!(mode & FALLOC_FL_KEEP_SIZE) && end > nodes[i].size)
 		model_resize(at(i), end);
@@ -624,7 +320,7 @@ static void op_fallocate(void)
 
 static void op_truncate(void)
 {
-	struct env_attr v = {.size = rnd(9) ? place() : 0}, a;
+	struct env_attr v = {.size = model_random(9) ? place() : 0}, a;
 	int i = pick(S_IFREG);
 
 	if (!i)
@@ -637,14 +333,14 @@ static void op_truncate(void)
 static void op_chattr(void)
 {
 	static const uint32_t modes[] = {0644, 06755, 02755, 0400, 02644};
-	struct env_attr v = {.uid = rnd(3), .gid = rnd(3)}, a;
+	struct env_attr v = {.uid = model_random(3), .gid = model_random(3)}, a;
 	int i = pick(0);
 	struct node *m = at(i);
 
-	v.mode = modes[rnd(ARRAY_SIZE(modes))];
+	v.mode = modes[model_random(ARRAY_SIZE(modes))];
 	if (!i)
 		return;
-	if (rnd(2)) {
+	if (model_random(2)) {
 		assert_ok(env_setattr(tc->e, m->ino, ENV_SET_MODE, &v, &a));
 		m->mode = (m->mode & S_IFMT) | v.mode;
 	} else {
@@ -661,14 +357,16 @@ static void op_chattr(void)
 static void op_xattr(void)
 {
 	static uint8_t v[65536];
-	int i = pick(0), x = (int)rnd(XNAMES), r, want = 0;
-	int flags = rnd(3) ? 0 : rnd(2) ? XATTR_CREATE : XATTR_REPLACE;
-	size_t n = x == 3 ? rnd(65537) : rnd(20);
+	int i = pick(0), x = (int)model_random(XNAMES), r, want = 0;
+	int flags = model_random(3)   ? 0
+		    : model_random(2) ? XATTR_CREATE
+				      : XATTR_REPLACE;
+	size_t n = x == 3 ? model_random(65537) : model_random(20);
 
 	if (!i)
 		return;
-	if (rnd(3) == 0) {
-		r = env_removexattr(tc->e, nodes[i].ino, xnames[x]);
+	if (model_random(3) == 0) {
+		r = env_removexattr(tc->e, nodes[i].ino, model_xnames[x]);
 		assert_int_equal(r, nodes[i].xlen[x] < 0 ? -ENODATA : 0);
 		nodes[i].xlen[x] = -1;
 	} else {
@@ -676,9 +374,9 @@ static void op_xattr(void)
 			want = -EEXIST;
 		if (flags == XATTR_REPLACE && nodes[i].xlen[x] < 0)
 			want = -ENODATA;
-		memset(v, (int)rnd(256), n);
-		r = env_setxattr(tc->e, nodes[i].ino, xnames[x], v, n, flags,
-				 false);
+		memset(v, (int)model_random(256), n);
+		r = env_setxattr(tc->e, nodes[i].ino, model_xnames[x], v, n,
+				 flags, false);
 		assert_int_equal(r, want);
 		if (r >= 0) {
 			nodes[i].xlen[x] = (int)n;
@@ -709,7 +407,7 @@ static void step(void)
 		op_write, op_copy,   op_fallocate, op_truncate, op_chattr,
 		op_xattr, op_tmpfile};
 
-	ops[rnd(ARRAY_SIZE(ops))]();
+	ops[model_random(ARRAY_SIZE(ops))]();
 }
 
 static unsigned number_of(const char *variable, unsigned otherwise)
@@ -721,27 +419,26 @@ static unsigned number_of(const char *variable, unsigned otherwise)
 
 TEST(an_environment_behaves_as_the_model)
 {
-	unsigned steps = number_of("COWFS_STEPS", 6000);
+	unsigned steps = number_of("COWFS_STEPS", 6000), seed;
 
 	tc = *state;
 	seed = number_of("COWFS_SEED", (unsigned)time(NULL));
 	print_message("COWFS_SEED=%u\n", seed);
-	load();
+	model_seed(seed);
+	model_load(tc);
 	for (unsigned i = 1; i <= steps; i++) {
 		step();
 		if (i % 50 == 0)
-			compare();
+			model_compare(tc);
 		if (i % 400 == 0)
 			reap_all(false);
 		if (i % 1000 == 0) {
 			reap_all(true);
 			env_case_reopen(tc);
-			compare();
+			model_compare(tc);
 		}
 	}
-	for (int i = ROOT; i < INODES; i++)
-		if (nodes[i].used)
-			node_free(i);
+	model_free();
 }
 
 int main(void)
