@@ -16,6 +16,7 @@ struct diff_path {
 	struct hnode node;
 	char *path; /* NUL-terminated; "" is the root */
 	size_t len;
+	bool loaded; /* what follows is known */
 	bool in_base, is_now;
 	bool renamed_away; /* a rename row tells of it */
 	struct base_node old;

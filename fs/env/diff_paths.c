@@ -91,32 +91,35 @@ void diff_free(struct diff_set *set)
 /* --- paths of numbers ------------------------------------------------------ */
 
 /* Paths are put together from the end: numbers upwards first. */
-struct chain {
-	uint64_t ino[FORMAT_MAX_DEPTH + 1];
-	size_t depth;
-};
+static uint64_t chain_pop(struct buf *chain)
+{
+	uint64_t ino;
+
+	chain->len -= sizeof ino;
+	memcpy(&ino, chain->data + chain->len, sizeof ino);
+	return ino;
+}
 
 int diff_base_path(struct env *e, uint64_t ino, struct buf *out)
 {
-	_cleanup_free_ struct chain *c = calloc(1, sizeof *c);
+	_cleanup_buf_ struct buf chain = {0};
 	struct base_node n;
 	int r = 0;
 
-	if (!c)
-		return -ENOMEM;
 	while (ino != ENV_ROOT) {
-		if (c->depth > FORMAT_MAX_DEPTH)
+		if (chain.len > FORMAT_MAX_DEPTH * sizeof ino)
 			return -EFSCORRUPTED;
-		c->ino[c->depth++] = ino;
+		buf_put(&chain, &ino, sizeof ino);
 		r = base_find(&e->base, ino, &n);
 		if (r < 0)
 			return r;
 		ino = n.parent;
 	}
-	while (c->depth && r >= 0) {
+	r = buf_error(&chain);
+	while (chain.len && r >= 0) {
 		if (out->len)
 			buf_put_u8(out, '/');
-		r = base_name(&e->base, c->ino[--c->depth], out);
+		r = base_name(&e->base, chain_pop(&chain), out);
 	}
 	return r;
 }
@@ -124,32 +127,33 @@ int diff_base_path(struct env *e, uint64_t ino, struct buf *out)
 /* Appends the present path of a directory. -ENOENT: it has none. */
 static int dir_path(struct env *e, uint64_t ino, struct buf *out)
 {
-	_cleanup_free_ struct chain *c = calloc(1, sizeof *c);
+	_cleanup_buf_ struct buf chain = {0};
 	struct iattr a;
 	int r = 0;
 
-	if (!c)
-		return -ENOMEM;
 	while (ino != ENV_ROOT) {
-		if (c->depth > FORMAT_MAX_DEPTH)
-			return -ENAMETOOLONG;
+		if (chain.len > env_max_depth(e) * sizeof ino)
+			return -EFSCORRUPTED;
 		r = inode_get(e, ino, &a);
 		if (r >= 0 && !a.nlink)
 			r = -ENOENT;
 		if (r < 0)
 			return r;
-		c->ino[c->depth++] = ino;
+		buf_put(&chain, &ino, sizeof ino);
 		ino = a.parent;
 	}
-	while (c->depth && r >= 0) {
-		const struct inode *in = itable_find(e, c->ino[--c->depth]);
+	r = buf_error(&chain);
+	while (chain.len && r >= 0) {
+		const struct inode *in;
 
+		ino = chain_pop(&chain);
+		in = itable_find(e, ino);
 		if (out->len)
 			buf_put_u8(out, '/');
 		if (in && in->dent)
 			buf_put(out, in->dent->name, in->dent->len);
 		else
-			r = base_name(&e->base, c->ino[c->depth], out);
+			r = base_name(&e->base, ino, out);
 	}
 	return r < 0 ? r : buf_error(out);
 }
@@ -219,10 +223,18 @@ static int add_links(struct env *e, struct diff_set *set)
 
 /* --- both sides of a path -------------------------------------------------- */
 
-static int base_at(struct env *e, const char *path, struct base_node *ret)
+/* Both start at `up`, a directory above that is known, or at the root. */
+static int base_at(struct env *e, const struct diff_path *up, const char *path,
+		   struct base_node *ret)
 {
-	int r = base_find(&e->base, ENV_ROOT, ret);
+	int r = 0;
 
+	if (up && !up->in_base)
+		return -ENOENT;
+	if (up)
+		*ret = up->old;
+	else
+		r = base_find(&e->base, ENV_ROOT, ret);
 	while (r >= 0 && *path) {
 		size_t len = strcspn(path, "/");
 
@@ -234,10 +246,17 @@ static int base_at(struct env *e, const char *path, struct base_node *ret)
 	return r;
 }
 
-static int now_at(struct env *e, const char *path, struct iattr *ret)
+static int now_at(struct env *e, const struct diff_path *up, const char *path,
+		  struct iattr *ret)
 {
-	int r = inode_get(e, ENV_ROOT, ret);
+	int r = 0;
 
+	if (up && !up->is_now)
+		return -ENOENT;
+	if (up)
+		*ret = up->now;
+	else
+		r = inode_get(e, ENV_ROOT, ret);
 	while (r >= 0 && *path) {
 		size_t len = strcspn(path, "/");
 		struct found f;
@@ -290,16 +309,26 @@ static int below_base(struct env *e, struct diff_set *set,
 static int path_load(struct env *e, struct diff_set *set, struct diff_path *p)
 {
 	struct below b = {set, p, 0};
+	const char *name = strrchr(p->path, '/');
+	struct diff_path *up = NULL;
 	bool same;
-	int r = base_at(e, p->path, &p->old);
+	int r;
 
+	if (name)
+		up = diff_find(set, p->path, (size_t)(name++ - p->path));
+	if (!up || !up->loaded) {
+		up = NULL;
+		name = p->path;
+	}
+	r = base_at(e, up, name, &p->old);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	p->in_base = r >= 0;
-	r = now_at(e, p->path, &p->now);
+	r = now_at(e, up, name, &p->now);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	p->is_now = r >= 0;
+	p->loaded = true;
 	same = p->in_base && p->is_now && p->old.ino == p->now.ino;
 	r = 0;
 	if (!same && p->in_base && S_ISDIR(p->old.mode))

@@ -410,4 +410,11 @@ struct env {
 	struct buf tx; /* the transaction being composed */
 };
 
+/* No directory is deeper, however they were moved: whoever walks further up
+ * walks in a circle. */
+static inline uint64_t env_max_depth(const struct env *e)
+{
+	return e->inodes.count + FORMAT_MAX_DEPTH;
+}
+
 #endif

@@ -44,13 +44,13 @@ static int check_loop(struct env *e, uint64_t moved, uint64_t into)
 {
 	struct iattr a;
 
-	for (unsigned depth = 0; into != ENV_ROOT; depth++) {
+	for (uint64_t depth = 0; into != ENV_ROOT; depth++) {
 		int r;
 
 		if (into == moved)
 			return -EINVAL;
-		if (depth > FORMAT_MAX_DEPTH * 2)
-			return -ELOOP;
+		if (depth > env_max_depth(e))
+			return -EFSCORRUPTED;
 		r = inode_get(e, into, &a);
 		if (r < 0)
 			return r;

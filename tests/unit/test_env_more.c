@@ -144,6 +144,25 @@ TEST(a_reserved_range_costs_a_few_words)
 	assert_replays(c);
 }
 
+TEST(directories_may_be_deeper_than_any_path)
+{
+	enum { DEEP = 4200 };
+	struct env_case *c = *state;
+	_cleanup_buf_ struct buf rows = {0};
+	struct env_attr a = {.ino = ENV_ROOT}, top;
+
+	assert_ok(env_mkdir(c->e, ENV_ROOT, "t", 0755, &env_case_root, &top));
+	a = top;
+	for (int i = 0; i < DEEP; i++)
+		assert_ok(env_mkdir(c->e, a.ino, "s", 0755, &env_case_root,
+				    &a));
+	assert_ok(env_rename(c->e, ENV_ROOT, "d", a.ino, "d", 0));
+	assert_int_equal(env_rename(c->e, ENV_ROOT, "t", a.ino, "t", 0),
+			 -EINVAL);
+	env_case_diff(c, 0, &rows);
+	assert_true(rows.len > 4 * 2 * DEEP);
+}
+
 /* Reads the journal into b; the environment is closed. */
 static void journal_take(struct env_case *c, struct buf *b)
 {
@@ -264,6 +283,7 @@ int main(void)
 		RUN_ENV(a_hole_in_a_hole_costs_nothing),
 		RUN_ENV(a_punched_base_file_is_a_hole_where_it_had_data),
 		RUN_ENV(a_reserved_range_costs_a_few_words),
+		RUN_ENV(directories_may_be_deeper_than_any_path),
 		RUN_ENV(a_cut_journal_is_a_prefix_and_a_flipped_bit_is_told),
 	};
 
