@@ -70,8 +70,8 @@ def check(name, kind, target):
 
 
 def int_fault(name, target):
-    """A unit test of a module may see its inside; nobody else may."""
-    if not target.endswith("_int.h") or name.startswith("tests/unit/"):
+    """A test of a module may see its inside; nobody else may."""
+    if not target.endswith("_int.h") or name.startswith(("tests/unit/", "tests/fuzz/")):
         return None
     layer = target.partition("/")[0]
     if layer in LAYERS and folder_of(name) != LAYERS[layer]:
