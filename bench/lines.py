@@ -198,10 +198,11 @@ class Bench:
         self.base.mkdir()
         subprocess.run(["cp", "-a", self.args.tree, self.base / "tree"],
                        check=True)
-        with open(self.base / "huge", "wb") as f:
-            block = os.urandom(1 << 20)
-            for i in range(1024):
-                f.write(i.to_bytes(8, "little") + block[8:])
+        if any("huge" in script for script, _ in self.tasks().values()):
+            with open(self.base / "huge", "wb") as f:
+                block = os.urandom(1 << 20)
+                for i in range(1024):
+                    f.write(i.to_bytes(8, "little") + block[8:])
         subprocess.run(["tar", "cf", self.scratch / "nm.tar", "-C",
                         self.base / "tree", "node_modules"], check=True)
         (self.scratch / "s").mkdir()
