@@ -62,6 +62,13 @@ static int set_add(struct diff_set *set, const char *path, size_t len)
 	return 0;
 }
 
+/* Adds a path that a buffer holds; an empty one is the root. */
+static int set_add_buf(struct diff_set *set, const struct buf *path)
+{
+	return set_add(set, path->len ? (const char *)path->data : "",
+		       path->len);
+}
+
 /* Adds dir/name. */
 static int set_add_below(struct diff_set *set, const char *dir, size_t dir_len,
 			 const char *name, size_t len)
@@ -74,7 +81,7 @@ static int set_add_below(struct diff_set *set, const char *dir, size_t dir_len,
 		buf_put_u8(&b, '/');
 	buf_put(&b, name, len);
 	r = buf_error(&b);
-	return r < 0 ? r : set_add(set, (const char *)b.data, b.len);
+	return r < 0 ? r : set_add_buf(set, &b);
 }
 
 void diff_free(struct diff_set *set)
@@ -186,8 +193,7 @@ static int add_inode(struct env *e, struct diff_set *set,
 	if (in->has_base) {
 		r = diff_base_path(e, in->a.ino, &base);
 		if (r >= 0)
-			r = set_add(set, base.data ? (char *)base.data : "",
-				    base.len);
+			r = set_add_buf(set, &base);
 	}
 	if (r < 0 || !in->names || !S_ISDIR(in->a.mode))
 		return r;
@@ -214,7 +220,7 @@ static int add_links(struct env *e, struct diff_set *set)
 			continue;
 		r = diff_base_path(e, l.position + ENV_ROOT, &path);
 		if (r >= 0)
-			r = set_add(set, (char *)path.data, path.len);
+			r = set_add_buf(set, &path);
 		if (r < 0)
 			return r;
 	}
