@@ -46,8 +46,7 @@ static int range_compare(const void *a, const void *b)
 	return x->block < y->block ? -1 : x->block > y->block;
 }
 
-/* Punches what was freed; a failure only costs space. */
-static void data_punch(struct env *e)
+void data_punch(struct env *e)
 {
 	struct data *d = &e->data;
 	size_t to = 0;
@@ -125,5 +124,11 @@ int data_read(struct env *e, void *p, size_t n, uint64_t pos)
 
 int data_write(struct env *e, const void *p, size_t n, uint64_t pos)
 {
-	return io_pwrite(e->data.fd, p, n, pos);
+	int r = io_pwrite(e->data.fd, p, n, pos);
+
+	if (r == -ENOSPC && e->data.freed_len) {
+		data_punch(e);
+		r = io_pwrite(e->data.fd, p, n, pos);
+	}
+	return r;
 }

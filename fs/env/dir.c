@@ -312,6 +312,7 @@ static int remove_locked(struct env *e, uint64_t dir, const char *name,
 		parent.nlink--;
 	}
 	tx_begin(e);
+	tx_frees(e);
 	tx_gone(e, dir, name, len);
 	r = dir_drop_link(e, f.ino, now);
 	if (r < 0)

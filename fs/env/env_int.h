@@ -283,6 +283,8 @@ _must_check_ int data_need(struct env *e);
 /* Hands out fresh blocks at the end of the data file; they read as zeros. */
 uint64_t data_alloc(struct env *e, uint64_t count);
 void data_free(struct env *e, uint64_t block, uint64_t count);
+/* Gives what was freed back to the host now; a failure only costs space. */
+void data_punch(struct env *e);
 void data_close(struct env *e);
 _must_check_ int data_read(struct env *e, void *p, size_t n, uint64_t pos);
 _must_check_ int data_write(struct env *e, const void *p, size_t n,
@@ -317,9 +319,13 @@ struct journal {
 	uint64_t end; /* bytes that are whole */
 	uint64_t seq; /* of the next frame */
 	bool broken;  /* memory and file may differ: only reading goes on */
+	bool frees;   /* the transaction gives room back: it may take the last */
+	uint64_t allocated; /* bytes that the host has promised */
 };
 
 void tx_begin(struct env *e);
+/* Says that the transaction gives room back: it works on a full disk. */
+void tx_frees(struct env *e);
 void tx_inode(struct env *e, const struct iattr *a);
 void tx_times(struct env *e, uint64_t ino, uint64_t size, struct timespec t);
 void tx_dent(struct env *e, uint64_t parent, const char *name, size_t len,

@@ -266,6 +266,8 @@ int file_resize(struct env *e, struct iattr *a, uint64_t size)
 		r = grow_tail(e, in, a->size, size);
 	else if (size < a->size)
 		tx_cut(e, a->ino, size);
+	if (size < a->size)
+		tx_frees(e);
 	a->size = size;
 	return r;
 }

@@ -24,6 +24,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* So that files can be deleted on a full disk, the host has always promised
+ * room for a few hundred more records; only what frees something takes it. */
+enum { SPARE_BYTES = 64 << 10, ALLOCATE_BYTES = 256 << 10 };
+
 enum {
 	HEADER_BYTES = 40, /* magic, version, snapshot, checksum */
 	FRAME_BYTES = 24,  /* magic, length, sequence, checksum */
@@ -41,9 +45,15 @@ void tx_begin(struct env *e)
 	if (e->tx.failed || e->tx.cap > (1 << 20))
 		buf_fini(&e->tx);
 	buf_clear(&e->tx);
+	e->journal.frees = false;
 	/* room for the frame, filled by tx_commit */
 	for (int i = 0; i < FRAME_BYTES / 8; i++)
 		buf_put_u64(&e->tx, 0);
+}
+
+void tx_frees(struct env *e)
+{
+	e->journal.frees = true;
 }
 
 void tx_inode(struct env *e, const struct iattr *a)
@@ -170,9 +180,35 @@ static int journal_create(struct env *e)
 	if (r < 0)
 		return r;
 	e->journal.fd = TAKE_FD(fd);
-	e->journal.end = HEADER_BYTES;
+	e->journal.end = e->journal.allocated = HEADER_BYTES;
 	e->dir_synced = false;
 	return 0;
+}
+
+/* Sees to it that the host has room for n bytes more and the spare ones. */
+static int journal_reserve(struct env *e, uint64_t n)
+{
+	struct journal *j = &e->journal;
+	uint64_t want = j->end + n + SPARE_BYTES;
+	uint64_t more = MAX(want, j->end + ALLOCATE_BYTES);
+	int r;
+
+	if (want <= j->allocated)
+		return 0;
+	/* the size stays: what is beyond it is not there for a replay */
+	r = fallocate(j->fd, FALLOC_FL_KEEP_SIZE, (off_t)j->end,
+		      (off_t)(more - j->end));
+	if (r < 0 && errno == ENOSPC) {
+		data_punch(e);
+		more = want;
+		r = fallocate(j->fd, FALLOC_FL_KEEP_SIZE, (off_t)j->end,
+			      (off_t)(want - j->end));
+	}
+	if (r >= 0)
+		j->allocated = more;
+	else if (errno == ENOSPC && !j->frees)
+		return -ENOSPC;
+	return 0; /* or the write itself will tell */
 }
 
 static int journal_append(struct env *e)
@@ -184,6 +220,8 @@ static int journal_append(struct env *e)
 
 	if (j->fd < 0)
 		r = journal_create(e);
+	if (r >= 0)
+		r = journal_reserve(e, e->tx.len);
 	if (r < 0)
 		return r;
 	bytes_store_u32(frame, FORMAT_JOURNAL_MAGIC);
@@ -192,6 +230,7 @@ static int journal_append(struct env *e)
 	bytes_store_u64(frame + 16, frame_checksum(frame, len));
 	r = io_pwrite(j->fd, frame, e->tx.len, j->end);
 	if (r < 0) {
+		j->allocated = j->end;
 		if (ftruncate(j->fd, (off_t)j->end) < 0)
 			j->broken = true;
 		return r;

@@ -4,6 +4,8 @@
  */
 #include "env_case.h"
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -154,13 +156,80 @@ TEST(directories_may_be_deeper_than_any_path)
 	assert_ok(env_mkdir(c->e, ENV_ROOT, "t", 0755, &env_case_root, &top));
 	a = top;
 	for (int i = 0; i < DEEP; i++)
-		assert_ok(env_mkdir(c->e, a.ino, "s", 0755, &env_case_root,
-				    &a));
+		assert_ok(
+			env_mkdir(c->e, a.ino, "s", 0755, &env_case_root, &a));
 	assert_ok(env_rename(c->e, ENV_ROOT, "d", a.ino, "d", 0));
 	assert_int_equal(env_rename(c->e, ENV_ROOT, "t", a.ino, "t", 0),
 			 -EINVAL);
 	env_case_diff(c, 0, &rows);
 	assert_true(rows.len > 4 * 2 * DEEP);
+}
+
+/* Puts the environment's folder on a disk of 1 MiB of its own. */
+static bool on_small_disk(struct env_case *c)
+{
+	_cleanup_buf_ struct buf info = {0};
+	_cleanup_close_ int dir = -1;
+	char store[300], path[320];
+
+	(void)snprintf(store, sizeof store, "%s/store",
+		       ((struct test_scratch *)c->scratch)->path);
+	(void)snprintf(path, sizeof path, "%s/envs/e", store);
+	if (unshare(CLONE_NEWNS) < 0 ||
+	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return false;
+	env_close(c->e);
+	c->e = NULL;
+	store_close(c->store); /* its descriptor does not see new mounts */
+	c->store = NULL;
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_ok(io_read_file(dir, "env", 1 << 16, &info));
+	assert_ok(mount("none", path, "tmpfs", 0, "size=1m"));
+	(void)close(dir);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_ok(io_write_file(dir, "env", info.data, info.len, false));
+	assert_ok(store_open(store, 0, NULL, &c->store));
+	assert_ok(env_open(c->store, "e", 0, NULL, &c->e));
+	return true;
+}
+
+TEST(files_can_be_deleted_on_a_full_disk)
+{
+	static uint8_t data[30000];
+	struct env_case *c = *state;
+	struct env_attr v = {.size = 0}, a;
+	char name[16], path[600];
+	uint64_t ino = 0;
+	int made = 0, r = 0;
+
+	if (!on_small_disk(c))
+		skip();
+	for (; r >= 0; made++) {
+		(void)snprintf(name, sizeof name, "f%d", made);
+		r = env_mknod(c->e, ENV_ROOT, name, S_IFREG | 0666, 0,
+			      &env_case_root, &a);
+		if (r >= 0) {
+			ino = a.ino;
+			r = env_write(c->e, ino, data, sizeof data, 0, false);
+		}
+	}
+	assert_int_equal(r, -ENOSPC);
+	for (r = 0; r >= 0; made++) { /* and the rest with names alone */
+		(void)snprintf(name, sizeof name, "d%d", made);
+		r = env_mkdir(c->e, ENV_ROOT, name, 0755, &env_case_root, &a);
+	}
+	assert_int_equal(r, -ENOSPC);
+	assert_ok(env_unlink(c->e, ENV_ROOT, "a.txt"));
+	assert_ok(env_setattr(c->e, env_case_at(c, "f1").ino, ENV_SET_SIZE, &v,
+			      &a));
+	assert_ok(env_write(c->e, env_case_at(c, "f1").ino, data, 9000, 0,
+			    false));
+	assert_replays(c);
+	env_close(c->e);
+	c->e = NULL;
+	(void)snprintf(path, sizeof path, "%s/store/envs/e",
+		       ((struct test_scratch *)c->scratch)->path);
+	assert_ok(umount2(path, MNT_DETACH));
 }
 
 /* Reads the journal into b; the environment is closed. */
@@ -283,6 +352,7 @@ int main(void)
 		RUN_ENV(a_hole_in_a_hole_costs_nothing),
 		RUN_ENV(a_punched_base_file_is_a_hole_where_it_had_data),
 		RUN_ENV(a_reserved_range_costs_a_few_words),
+		RUN_ENV(files_can_be_deleted_on_a_full_disk),
 		RUN_ENV(directories_may_be_deeper_than_any_path),
 		RUN_ENV(a_cut_journal_is_a_prefix_and_a_flipped_bit_is_told),
 	};
