@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 enum { PUNCH_AT_BLOCKS = (16 << 20) / ENV_BLOCK, PUNCH_AT_RANGES = 4096 };
 
@@ -83,7 +84,7 @@ void data_free(struct env *e, uint64_t block, uint64_t count)
 	if (last && last->block + last->count == block) {
 		last->count += count;
 	} else {
-		if (d->freed_len == d->freed_cap) {
+		if (!d->freed || d->freed_len == d->freed_cap) {
 			size_t cap = d->freed_cap ? d->freed_cap * 2 : 64;
 			struct range *p = realloc(d->freed, cap * sizeof *p);
 
@@ -97,6 +98,16 @@ void data_free(struct env *e, uint64_t block, uint64_t count)
 	if (d->freed_blocks >= PUNCH_AT_BLOCKS ||
 	    d->freed_len >= PUNCH_AT_RANGES)
 		data_punch(e);
+}
+
+bool data_has_room(struct env *e, uint64_t n)
+{
+	struct statvfs v;
+
+	/* one that does not say has to find out by itself */
+	if (fstatvfs(e->data.fd, &v) < 0 || !v.f_frsize)
+		return true;
+	return n / v.f_frsize < v.f_bavail;
 }
 
 void data_close(struct env *e)

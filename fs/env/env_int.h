@@ -285,6 +285,8 @@ uint64_t data_alloc(struct env *e, uint64_t count);
 void data_free(struct env *e, uint64_t block, uint64_t count);
 /* Gives what was freed back to the host now; a failure only costs space. */
 void data_punch(struct env *e);
+/* Says whether the host's disk has room for n more bytes. */
+bool data_has_room(struct env *e, uint64_t n);
 void data_close(struct env *e);
 _must_check_ int data_read(struct env *e, void *p, size_t n, uint64_t pos);
 _must_check_ int data_write(struct env *e, const void *p, size_t n,
@@ -318,6 +320,7 @@ struct journal {
 	int fd;	      /* -1 until the first change */
 	uint64_t end; /* bytes that are whole */
 	uint64_t seq; /* of the next frame */
+	uint64_t salt; /* of the checksums */
 	bool broken;  /* memory and file may differ: only reading goes on */
 	bool frees;   /* the transaction gives room back: it may take the last */
 	uint64_t allocated; /* bytes that the host has promised */

@@ -207,8 +207,10 @@ static int file_begin(struct env *e, uint64_t ino, uint64_t end,
 /* After a failure: gives the blocks back that no record names. */
 static void drop_unrecorded(struct env *e, int r, uint64_t fresh)
 {
-	if (r < 0 && !e->journal.broken)
-		data_free(e, fresh, e->data.next_block - fresh);
+	if (r >= 0 || e->journal.broken)
+		return;
+	data_free(e, fresh, e->data.next_block - fresh);
+	data_punch(e);
 }
 
 static int write_locked(struct env *e, uint64_t ino, const void *data, size_t n,
@@ -376,6 +378,9 @@ static int reserve(struct env *e, const struct inode *in, uint64_t from,
 						fblock);
 		} else if (run.kind != RUN_DATA) {
 			block = data_alloc(e, run.count);
+			/* the host would fill its disk before it fails */
+			if (!data_has_room(e, POS_OF(run.count)))
+				return -ENOSPC;
 			if (fallocate(e->data.fd, FALLOC_FL_KEEP_SIZE,
 				      (off_t)POS_OF(block),
 				      (off_t)POS_OF(run.count)) < 0)

@@ -22,6 +22,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 /* So that files can be deleted on a full disk, the host has always promised
@@ -29,7 +30,7 @@
 enum { SPARE_BYTES = 64 << 10, ALLOCATE_BYTES = 256 << 10 };
 
 enum {
-	HEADER_BYTES = 40, /* magic, version, snapshot, checksum */
+	HEADER_BYTES = 48, /* magic, version, snapshot, salt, checksum */
 	FRAME_BYTES = 24,  /* magic, length, sequence, checksum */
 	FRAME_MAX = 4 << 20,
 };
@@ -150,12 +151,15 @@ void tx_target(struct env *e, uint64_t ino, const char *target)
 
 /* --- writing -------------------------------------------------------------- */
 
-static uint64_t frame_checksum(const uint8_t *frame, size_t len)
+/* The salt keeps a frame that somebody planted in a file or an xattr from being
+ * taken for one of ours when a torn tail is searched for whole frames. */
+static uint64_t frame_checksum(const struct env *e, const uint8_t *frame,
+			       size_t len)
 {
 	uint64_t seq = bytes_load_u64(frame + 8);
 
 	return oid_checksum(frame + FRAME_BYTES, len,
-			    seq ^ bytes_load_u32(frame + 4));
+			    e->journal.salt ^ seq ^ bytes_load_u32(frame + 4));
 }
 
 /* Makes the file with its header, at the first change. */
@@ -163,11 +167,15 @@ static int journal_create(struct env *e)
 {
 	_cleanup_buf_ struct buf b = {0};
 	_cleanup_close_ int fd = -1;
+	uint64_t salt;
 	int r;
 
+	if (getrandom(&salt, sizeof salt, 0) != sizeof salt)
+		return -EIO;
 	buf_put_u32(&b, FORMAT_JOURNAL_MAGIC);
 	buf_put_u32(&b, FORMAT_VERSION);
 	buf_put(&b, e->info.snapshot.b, OID_BYTES);
+	buf_put_u64(&b, salt);
 	buf_put_u64(&b, oid_checksum(b.data, b.len, 0));
 	r = buf_error(&b);
 	if (r < 0)
@@ -180,6 +188,7 @@ static int journal_create(struct env *e)
 	if (r < 0)
 		return r;
 	e->journal.fd = TAKE_FD(fd);
+	e->journal.salt = salt;
 	e->journal.end = e->journal.allocated = HEADER_BYTES;
 	e->dir_synced = false;
 	return 0;
@@ -227,7 +236,7 @@ static int journal_append(struct env *e)
 	bytes_store_u32(frame, FORMAT_JOURNAL_MAGIC);
 	bytes_store_u32(frame + 4, (uint32_t)len);
 	bytes_store_u64(frame + 8, j->seq);
-	bytes_store_u64(frame + 16, frame_checksum(frame, len));
+	bytes_store_u64(frame + 16, frame_checksum(e, frame, len));
 	r = io_pwrite(j->fd, frame, e->tx.len, j->end);
 	if (r < 0) {
 		j->allocated = j->end;
@@ -275,7 +284,7 @@ static int header_check(struct env *e, uint64_t size, struct diag *diag)
 		return 0;
 	}
 	if (bytes_load_u32(h) != FORMAT_JOURNAL_MAGIC ||
-	    bytes_load_u64(h + 32) != oid_checksum(h, 32, 0) ||
+	    bytes_load_u64(h + 40) != oid_checksum(h, 40, 0) ||
 	    memcmp(h + 8, e->info.snapshot.b, OID_BYTES) != 0)
 		return diag_fail(diag, -EFSCORRUPTED,
 				 "%s: its journal is damaged at byte 0",
@@ -284,6 +293,7 @@ static int header_check(struct env *e, uint64_t size, struct diag *diag)
 		return diag_fail(diag, -EPROTONOSUPPORT,
 				 "%s: its journal is of a later version",
 				 e->name);
+	e->journal.salt = bytes_load_u64(h + 32);
 	e->journal.end = HEADER_BYTES;
 	return 0;
 }
@@ -316,7 +326,7 @@ static int frame_read(struct env *e, uint64_t size)
 	if (n < 0)
 		return (int)n;
 	return (size_t)n == FRAME_BYTES + len &&
-	       bytes_load_u64(h + 16) == frame_checksum(e->tx.data, len);
+	       bytes_load_u64(h + 16) == frame_checksum(e, e->tx.data, len);
 }
 
 /* Says whether a whole later frame begins at pos. */
@@ -343,7 +353,7 @@ static int frame_whole(struct env *e, uint64_t pos, uint64_t size)
 	if (n < 0)
 		return (int)n;
 	return (size_t)n == FRAME_BYTES + len &&
-	       bytes_load_u64(h + 16) == frame_checksum(e->tx.data, len);
+	       bytes_load_u64(h + 16) == frame_checksum(e, e->tx.data, len);
 }
 
 static bool all_zero(const uint8_t *p, size_t n)

@@ -84,6 +84,7 @@ static void setup(void)
 	buf_put_u32(&journal, FORMAT_JOURNAL_MAGIC);
 	buf_put_u32(&journal, FORMAT_VERSION);
 	buf_put(&journal, info.snapshot.b, OID_BYTES);
+	buf_put_u64(&journal, 0); /* salt */
 	buf_put_u64(&journal, oid_checksum(journal.data, journal.len, 0));
 	journal_fd = openat(store_fd(store), "envs/e/journal",
 			    O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -93,7 +94,7 @@ static void setup(void)
 /* Writes a journal of one frame, whole by its checksum. */
 static void give(const uint8_t *items, size_t size)
 {
-	enum { HEADER = 40 };
+	enum { HEADER = 48 };
 	struct buf *b = &journal;
 
 	FUZZ_CHECK(buf_resize(b, HEADER) == 0);

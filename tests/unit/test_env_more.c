@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "object/format.h"
 
 #define RUN_ENV(name)                                                          \
 	cmocka_unit_test_setup_teardown(name, env_case_setup, env_case_teardown)
@@ -344,6 +345,49 @@ TEST(a_cut_journal_is_a_prefix_and_a_flipped_bit_is_told)
 	assert_ok(env_open(c->store, "e", 0, NULL, &c->e));
 }
 
+/* Whole frames as an agent could write them into a value: every checksum seed
+ * but the salt is known. */
+TEST(a_frame_planted_in_a_value_is_not_taken_for_a_record)
+{
+	struct env_case *c = *state;
+	_cleanup_buf_ struct buf fake = {0}, whole = {0};
+	struct env_attr a = env_case_at(c, "a.txt");
+
+	for (uint64_t seq = 0; seq < 64; seq++) {
+		buf_put_u32(&fake, FORMAT_JOURNAL_MAGIC);
+		buf_put_u32(&fake, 0);
+		buf_put_u64(&fake, seq);
+		buf_put_u64(&fake, oid_checksum("", 0, seq));
+	}
+	assert_ok(env_setxattr(c->e, a.ino, "user.first", "1", 1, 0, false));
+	assert_ok(env_setxattr(c->e, a.ino, "user.fake", fake.data, fake.len, 0,
+			       false));
+	env_close(c->e);
+	c->e = NULL;
+	journal_take(c, &whole);
+	journal_give(c, whole.data, whole.len - 10);
+	assert_ok(env_open(c->store, "e", 0, NULL, &c->e));
+	assert_int_equal(env_getxattr(c->e, a.ino, "user.first", NULL, 0), 1);
+	assert_int_equal(env_getxattr(c->e, a.ino, "user.fake", NULL, 0),
+			 -ENODATA);
+}
+
+TEST(a_reservation_that_cannot_be_had_takes_nothing)
+{
+	struct env_case *c = *state;
+	uint64_t huge = FORMAT_MAX_FILE - 4096;
+	struct env_attr a;
+	struct env_stat st;
+
+	assert_ok(env_mknod(c->e, ENV_ROOT, "n", S_IFREG | 0600, 0,
+			    &env_case_root, &a));
+	/* a disk of 4 TiB would have to be free */
+	assert_int_equal(env_fallocate(c->e, a.ino, 0, 0, huge), -ENOSPC);
+	env_stat(c->e, &st);
+	assert_int_equal(st.data_bytes, 0);
+	assert_int_equal(env_case_at(c, "n").size, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -355,6 +399,8 @@ int main(void)
 		RUN_ENV(files_can_be_deleted_on_a_full_disk),
 		RUN_ENV(directories_may_be_deeper_than_any_path),
 		RUN_ENV(a_cut_journal_is_a_prefix_and_a_flipped_bit_is_told),
+		RUN_ENV(a_frame_planted_in_a_value_is_not_taken_for_a_record),
+		RUN_ENV(a_reservation_that_cannot_be_had_takes_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
