@@ -34,6 +34,7 @@ static void importer_fini(struct importer *imp)
 	free(imp->locks.first);
 	free(imp->skipped.first);
 	free(imp->mounts.first);
+	free(imp->outward.first);
 	free(imp->chunk);
 	free(imp->dents);
 	free(imp->target);

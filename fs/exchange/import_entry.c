@@ -216,8 +216,10 @@ static int entry_take(struct importer *imp, int dirfd, const char *name,
 	}
 	if (type == DT_DIR)
 		return take_dir(imp, dirfd, name, node);
-	if (type == DT_REG)
+	if (type == DT_REG) {
+		import_see_outward(imp, dirfd, name);
 		return import_settle(imp, take_file(imp, dirfd, name, node));
+	}
 	return import_settle(imp, take_special(imp, dirfd, name, node));
 }
 

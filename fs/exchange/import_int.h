@@ -109,6 +109,7 @@ struct importer {
 	struct import_left locks;
 	struct import_left skipped;
 	struct import_left mounts;
+	struct import_left outward; /* kept, but git leads out of the tree */
 
 	uint8_t *chunk;	   /* FORMAT_CHUNK_BYTES */
 	char *dents;	   /* IMPORT_DENTS_BYTES, for getdents */
@@ -138,6 +139,9 @@ _must_check_ int import_settle(struct importer *imp, int r);
 _must_check_ int import_put(struct importer *imp, enum oid_kind kind,
 			    const void *data, size_t len, struct oid *ret_id);
 void import_left_out(struct importer *imp, struct import_left *left);
+/* Counts a file by which git would act on the origin: the .git file of a linked
+ * work tree, or alternates with absolute paths. */
+void import_see_outward(struct importer *imp, int dirfd, const char *name);
 /* Writes the notes about all that was left out. */
 void import_report(struct importer *imp);
 void import_progress(struct importer *imp);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/io.h"
 
 size_t import_path_push(struct importer *imp, const char *name)
 {
@@ -87,6 +88,22 @@ void import_left_out(struct importer *imp, struct import_left *left)
 		left->first = strdup(import_path(imp));
 }
 
+void import_see_outward(struct importer *imp, int dirfd, const char *name)
+{
+	static const char git_file[] = "gitdir: /";
+	_cleanup_buf_ struct buf text = {0};
+	bool link = !strcmp(name, ".git");
+
+	if (!link && !(imp->in_git && !strcmp(name, "alternates")))
+		return;
+	if (io_read_file(dirfd, name, 64 << 10, &text) < 0)
+		return; /* whoever takes the file says why */
+	if (link ? text.len >= sizeof git_file &&
+			    !memcmp(text.data, git_file, sizeof git_file - 1)
+		 : text.len && text.data[0] == '/')
+		import_left_out(imp, &imp->outward);
+}
+
 static void report_one(struct importer *imp, const struct import_left *left,
 		       const char *one, const char *many)
 {
@@ -108,6 +125,11 @@ void import_report(struct importer *imp)
 		   "mounted file systems");
 	report_one(imp, &imp->skipped, "an unreadable file",
 		   "unreadable files");
+	if (imp->outward.count)
+		diag_add(imp->notes,
+			 "%s leads git out of the tree: in an environment it "
+			 "acts on the origin's repository",
+			 imp->outward.first ? imp->outward.first : "?");
 	imp->result.sockets = imp->sockets.count;
 	imp->result.locks = imp->locks.count;
 	imp->result.skipped = imp->skipped.count;
