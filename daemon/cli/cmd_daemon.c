@@ -18,7 +18,7 @@
 #include "serve/serve.h"
 #include "store/store.h"
 
-enum { STOP_TIMEOUT_MS = 20000 };
+enum { STOP_TIMEOUT_MS = 12000 };
 
 static const struct out_col columns[] = {
 	{"running", "running", OUT_BOOL}, {"pid", "pid", OUT_COUNT},
@@ -86,12 +86,13 @@ static int stop(const struct call *c)
 	r = client_connect(c->store, &fd);
 	if (r == -ECONNREFUSED)
 		return wait_end(c);
-	if (r)
-		return call_fail_err(c, r, NULL, "server");
 	msg_begin(&request, CTL_STOP);
-	r = client_call(fd, &request, NULL, NULL, &done);
+	if (!r)
+		r = client_call(fd, &request, NULL, NULL, &done);
 	if (r == -ECONNRESET) /* it was ending anyway */
 		return wait_end(c);
+	if (r == -ETIMEDOUT)
+		return remote_fail_silent(c, fd, CODE_FAILED);
 	if (r)
 		return call_fail(c, CODE_FAILED, "server: %s", err_text(r));
 	r = (int)msg_get_u64(&done, CTL_TAG_CODE, CODE_DONE);
@@ -99,6 +100,15 @@ static int stop(const struct call *c)
 		return remote_say(c, &done, r);
 	(void)close(TAKE_FD(fd));
 	return wait_end(c);
+}
+
+static int say_stopped(const struct call *c)
+{
+	_cleanup_out_ struct out o;
+
+	out_init(&o, c->json, OUT_FIELDS, columns, COLUMNS_STOPPED);
+	out_row(&o, (struct out_cell[]){out_num(false)});
+	return call_finish(c, &o, CODE_NO);
 }
 
 static int status(const struct call *c)
@@ -110,21 +120,23 @@ static int status(const struct call *c)
 	uint64_t now = (uint64_t)clock_now().tv_sec, since;
 	int r = client_connect(c->store, &fd);
 
-	out_init(&o, c->json, OUT_FIELDS, columns, COLUMNS_STOPPED);
-	if (r == -ECONNREFUSED) {
-		out_row(&o, (struct out_cell[]){out_num(false)});
-		return call_finish(c, &o, CODE_NO);
-	}
+	out_init(&o, c->json, OUT_FIELDS, columns, ARRAY_SIZE(columns));
+	msg_begin(&request, CTL_STATUS);
+	if (!r)
+		r = client_call(fd, &request, NULL, NULL, &done);
+	/* Asking starts nothing, so one that was ending is asked no more. */
+	if (r == -ECONNREFUSED || r == -ECONNRESET)
+		return say_stopped(c);
+	if (r == -ETIMEDOUT)
+		return remote_fail_silent(c, fd, CODE_BUSY);
 	if (r)
 		return call_fail_err(c, r, NULL, "server");
-	msg_begin(&request, CTL_STATUS);
-	r = remote_call(c, fd, &request, NULL, NULL, &done);
+	r = (int)msg_get_u64(&done, CTL_TAG_CODE, CODE_DONE);
 	if (r)
-		return r;
+		return remote_say(c, &done, r);
 	if (msg_get_str(&done, CTL_TAG_TEXT, version, sizeof version))
 		version[0] = 0;
 	since = msg_get_u64(&done, CTL_TAG_TIME, now);
-	out_init(&o, c->json, OUT_FIELDS, columns, ARRAY_SIZE(columns));
 	out_row(&o, (struct out_cell[]){
 			    out_num(true),
 			    out_num(msg_get_u64(&done, CTL_TAG_PID, 0)),

@@ -193,7 +193,7 @@ static int ask(struct call *c, struct diff *d)
 	msg_put_str(&request, CTL_TAG_NAME, name);
 	if (opt_has(c->args, OPT_TIMES))
 		msg_put_u64(&request, CTL_TAG_FLAGS, CTL_FLAG_TIMES);
-	r = remote_call(c, fd, &request, add_row, d, &done);
+	r = remote_call(c, &fd, &request, add_row, d, &done);
 	if (r)
 		return r;
 	if (d->stat)

@@ -117,7 +117,7 @@ static int mount_target(const struct call *c, const struct target *t)
 		msg_put_str(&request, CTL_TAG_NAME, t->env);
 	if (t->at)
 		msg_put_str(&request, CTL_TAG_AT, t->at_absolute);
-	r = remote_call(c, fd, &request, NULL, NULL, &done);
+	r = remote_call(c, &fd, &request, NULL, NULL, &done);
 	return r ? r : print_mount(c, t, &done);
 }
 

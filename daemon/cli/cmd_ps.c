@@ -56,7 +56,7 @@ static int run_ps(struct call *c)
 	if (r)
 		return r;
 	msg_begin(&request, CTL_LIST);
-	r = remote_call(c, fd, &request, add_row, &o, &done);
+	r = remote_call(c, &fd, &request, add_row, &o, &done);
 	return r ? r : call_finish(c, &o, CODE_DONE);
 }
 
@@ -96,7 +96,7 @@ static int run_show(struct call *c)
 		return r;
 	msg_begin(&request, CTL_SHOW);
 	msg_put_str(&request, CTL_TAG_NAME, name);
-	r = remote_call(c, fd, &request, NULL, NULL, &done);
+	r = remote_call(c, &fd, &request, NULL, NULL, &done);
 	if (r)
 		return r;
 	remote_read_env(&done, &e);

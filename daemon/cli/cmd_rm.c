@@ -58,7 +58,8 @@ static int ask_used(struct rm *rm)
 	if (r)
 		return r;
 	msg_begin(&request, CTL_LIST);
-	return remote_call(rm->c, fd, &request, collect_used, &rm->used, &done);
+	return remote_call(rm->c, &fd, &request, collect_used, &rm->used,
+			   &done);
 }
 
 static void note_used(const struct rm *rm, const char *what, const char *hex)

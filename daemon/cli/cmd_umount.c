@@ -35,6 +35,7 @@ struct umount {
 	uint64_t flags;
 	int fd;
 	int worst;
+	bool lost; /* the server; the others are not asked for */
 };
 
 static void say_done(struct umount *u, const char *name, const struct msg *done)
@@ -63,8 +64,9 @@ static void umount_one(struct umount *u, const char *name)
 	msg_begin(&request, CTL_UMOUNT);
 	msg_put_str(&request, CTL_TAG_NAME, name);
 	msg_put_u64(&request, CTL_TAG_FLAGS, u->flags);
-	r = remote_call(u->c, u->fd, &request, NULL, NULL, &done);
+	r = remote_call(u->c, &u->fd, &request, NULL, NULL, &done);
 	u->worst = MAX(u->worst, r);
+	u->lost = u->fd < 0;
 	if (!r)
 		say_done(u, name, &done);
 }
@@ -92,12 +94,12 @@ static int umount_all(struct umount *u)
 	if (r)
 		return r;
 	msg_begin(&request, CTL_LIST);
-	r = remote_call(u->c, u->fd, &request, collect, &names, &done);
+	r = remote_call(u->c, &u->fd, &request, collect, &names, &done);
 	if (!r && buf_error(&names))
 		r = call_fail_err(u->c, -ENOMEM, NULL, "umount");
 	if (r)
 		return r;
-	for (size_t i = 0; i < names.len;) {
+	for (size_t i = 0; i < names.len && !u->lost;) {
 		const char *name = (const char *)names.data + i;
 
 		umount_one(u, name);
@@ -110,12 +112,12 @@ static int umount_named(struct umount *u)
 {
 	const struct opt_args *a = u->c->args;
 
-	for (size_t i = 0; i < a->arg_count; i++) {
+	for (size_t i = 0; i < a->arg_count && !u->lost; i++) {
 		char name[REMOTE_NAME_BYTES];
 		int r = u->fd < 0
 				? remote_connect_env(u->c, a->args[i],
 						     REMOTE_EXACT, &u->fd, name)
-				: remote_find(u->c, u->fd, a->args[i],
+				: remote_find(u->c, &u->fd, a->args[i],
 					      REMOTE_EXACT, name);
 
 		u->worst = MAX(u->worst, r);

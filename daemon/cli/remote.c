@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "base/err.h"
 #include "base/name.h"
@@ -126,16 +127,63 @@ int remote_say(const struct call *c, const struct msg *done, int code)
 	return code > CODE_BUSY ? CODE_FAILED : code;
 }
 
-int remote_call(const struct call *c, int fd, const struct msg *request,
+int remote_fail_silent(const struct call *c, int fd, int code)
+{
+	struct ucred peer = {0};
+	socklen_t n = sizeof peer;
+
+	(void)call_fail(c, 0, "the server does not answer");
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) && peer.pid > 0)
+		call_hint("see %s/server.log, or end process %d", c->store,
+			  (int)peer.pid);
+	else
+		call_hint("see %s/server.log", c->store);
+	return code;
+}
+
+struct rows {
+	client_row_fn fn;
+	void *ctx;
+	bool any;
+};
+
+static int take_row(void *ctx, const struct msg *row)
+{
+	struct rows *rows = ctx;
+
+	rows->any = true;
+	return rows->fn ? rows->fn(rows->ctx, row) : 0;
+}
+
+static int fail_call(const struct call *c, int *fd, int err)
+{
+	int code = err == -ETIMEDOUT ? remote_fail_silent(c, *fd, CODE_BUSY)
+				     : call_fail(c, exit_code_of(err),
+						 "server: %s", err_text(err));
+
+	(void)close(TAKE_FD(*fd));
+	return code;
+}
+
+int remote_call(const struct call *c, int *fd, const struct msg *request,
 		client_row_fn fn, void *ctx, struct msg *ret_done)
 {
+	struct rows rows = {.fn = fn, .ctx = ctx};
 	struct msg done = {0};
-	int r = client_call(fd, request, fn, ctx, &done);
+	int r = client_call(*fd, request, take_row, &rows, &done);
 	uint64_t code;
 
+	/* The old server may have been ending while we were in its queue. */
+	if (r == -ECONNRESET && !rows.any) {
+		(void)close(TAKE_FD(*fd));
+		r = remote_connect(c, fd);
+		if (r)
+			return r;
+		r = client_call(*fd, request, take_row, &rows, &done);
+	}
 	if (r < 0) {
 		msg_fini(&done);
-		return call_fail(c, exit_code_of(r), "server: %s", err_text(r));
+		return fail_call(c, fd, r);
 	}
 	code = msg_get_u64(&done, CTL_TAG_CODE, CODE_DONE);
 	if (code == CODE_DONE) {
@@ -189,7 +237,7 @@ static int find_row(void *ctx, const struct msg *row)
 	return 0;
 }
 
-static int find_by_path(const struct call *c, int fd, const char *arg,
+static int find_by_path(const struct call *c, int *fd, const char *arg,
 			struct finder *f)
 {
 	_cleanup_msg_ struct msg request = {0}, done = {0};
@@ -205,7 +253,7 @@ static int find_by_path(const struct call *c, int fd, const char *arg,
 	return CODE_DONE;
 }
 
-int remote_find(const struct call *c, int fd, const char *arg,
+int remote_find(const struct call *c, int *fd, const char *arg,
 		enum remote_match match, char ret_name[REMOTE_NAME_BYTES])
 {
 	_cleanup_free_ char *path = NULL;
@@ -242,5 +290,5 @@ int remote_connect_env(const struct call *c, const char *arg,
 		return r;
 	}
 	r = remote_connect(c, ret_fd);
-	return r ? r : remote_find(c, *ret_fd, arg, match, ret_name);
+	return r ? r : remote_find(c, ret_fd, arg, match, ret_name);
 }

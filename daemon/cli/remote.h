@@ -23,11 +23,15 @@ _must_check_ int remote_check_place(const struct call *c);
 /* Connects, starting the server when none runs. */
 _must_check_ int remote_connect(const struct call *c, int *ret_fd);
 /* Asks; says the lines of an answer that is not "done". ret_done is set on
- * CODE_DONE only. */
-_must_check_ int remote_call(const struct call *c, int fd,
+ * CODE_DONE only. A connection that breaks before anything was received is
+ * made once more, so *fd may change; it is -1 when the server was lost. */
+_must_check_ int remote_call(const struct call *c, int *fd,
 			     const struct msg *request, client_row_fn fn,
 			     void *ctx, struct msg *ret_done);
 
+/* Says that the server at the other end of fd does not answer, and which
+ * process it is; returns code. */
+int remote_fail_silent(const struct call *c, int fd, int code);
 /* Says the lines of an answer; returns its code. */
 int remote_say(const struct call *c, const struct msg *done, int code);
 
@@ -49,7 +53,7 @@ enum remote_match {
 	REMOTE_WITHIN, /* or anything below it */
 };
 /* Finds the environment that an argument names: itself or its path. */
-_must_check_ int remote_find(const struct call *c, int fd, const char *arg,
+_must_check_ int remote_find(const struct call *c, int *fd, const char *arg,
 			     enum remote_match match,
 			     char ret_name[REMOTE_NAME_BYTES]);
 /* remote_connect and remote_find; without a store the name is unknown. */

@@ -18,8 +18,10 @@
 enum {
 	CONNECT_TIMEOUT_S = 5,
 	SEND_TIMEOUT_MS = 10000,
-	/* Longer than the server's own limits for any request together. */
-	ANSWER_TIMEOUT_MS = 180000,
+	/* For each message of an answer: what is only looked up, and what
+	 * waits for disks and processes. */
+	LOOK_TIMEOUT_MS = 10000,
+	WORK_TIMEOUT_MS = 60000,
 };
 
 #define SOCKET_NAME "ctl.sock"
@@ -71,6 +73,19 @@ int client_connect(const char *store, int *ret_fd)
 	return 0;
 }
 
+static unsigned answer_timeout(const struct msg *request)
+{
+	switch (msg_verb(request)) {
+	case CTL_STATUS:
+	case CTL_LIST:
+	case CTL_SHOW:
+	case CTL_STOP:
+		return LOOK_TIMEOUT_MS;
+	default:
+		return WORK_TIMEOUT_MS;
+	}
+}
+
 int client_call(int fd, const struct msg *request, client_row_fn fn, void *ctx,
 		struct msg *ret_done)
 {
@@ -79,7 +94,7 @@ int client_call(int fd, const struct msg *request, client_row_fn fn, void *ctx,
 
 	r = msg_send(fd, request, SEND_TIMEOUT_MS);
 	while (r == 0) {
-		r = msg_recv(fd, &answer, ANSWER_TIMEOUT_MS);
+		r = msg_recv(fd, &answer, answer_timeout(request));
 		if (r == 0)
 			r = msg_check(&answer);
 		if (r < 0)

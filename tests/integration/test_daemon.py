@@ -2,6 +2,7 @@
 """The server: starts by itself, stops when told, bothered by nobody."""
 import os
 import random
+import signal
 import socket
 import struct
 import time
@@ -56,6 +57,64 @@ def test_no_server_after_a_stale_socket(cowfs, tree):
     cowfs.mount("base", "e")
     cowfs.kill_server()
     assert cowfs.sh(cowfs.mount("e"), "cat a.txt").out == "alpha\n"
+
+
+def stopped(store, *args, code, limit):
+    """Runs a command whose server does not answer: it ends, and says so."""
+    t0 = time.monotonic()
+    result = store.run(*args, expect=code)
+    assert time.monotonic() - t0 < limit
+    assert one_line_error(result), result
+    assert "the server does not answer" in result.err, result
+    return result
+
+
+def test_no_command_waits_for_ever(cowfs, tree):
+    cowfs.load(tree)
+    cowfs.mount("base", "e")
+    pid = cowfs.server_pid()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for args in (["ps"], ["daemon", "status"], ["umount", "--all"]):
+            result = stopped(cowfs, *args, code=4, limit=14)
+            assert f"process {pid}" in result.err, result
+            assert "server.log" in result.err, result
+        stopped(cowfs, "daemon", "stop", code=3, limit=16)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert cowfs.run("--json", "ps").json()
+
+
+@pytest.mark.long
+def test_no_work_waits_for_ever(cowfs, tree):
+    cowfs.load(tree)
+    cowfs.mount("base", "e")
+    pid = cowfs.server_pid()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        t0 = time.monotonic()
+        children = [cowfs.spawn(["cowfs", *args]) for args in
+                    (["mount", "base", "f"], ["umount", "e"], ["diff", "e"])]
+        for child in children:
+            result = cowfs.finish(child, 70)
+            assert result.code == 4 and one_line_error(result), result
+        assert time.monotonic() - t0 > 50
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_request_to_an_ending_server_is_made_again(cowfs, tree):
+    """It waits in the queue of a server that is killed before it reads."""
+    cowfs.load(tree)
+    cowfs.run("daemon", "start")
+    pid = cowfs.server_pid()
+    os.kill(pid, signal.SIGSTOP)
+    child = cowfs.spawn(["cowfs", "mount", "base", "e"])
+    time.sleep(0.3)
+    os.kill(pid, signal.SIGKILL)
+    result = cowfs.finish(child, 20)
+    assert result.code == 0 and not result.err, result
+    assert cowfs.server_pid() != pid
 
 
 def connect(store):
