@@ -124,6 +124,16 @@ static void put_stat(struct diff *d, const struct row *row)
 	put_name(d, &row->path, '\n');
 }
 
+/* As fields for scripts, with both names of a rename. */
+static void put_stat_nul(struct diff *d, const struct row *row)
+{
+	out_printf(&d->out, "%" PRIu64 "%c%" PRIu64 "%c", row->old_size, 0,
+		   row->new_size, 0);
+	if (row->old_path.len)
+		put_name(d, &row->old_path, 0);
+	put_name(d, &row->path, 0);
+}
+
 static void put_json(struct diff *d, const struct row *row, const struct msg *m)
 {
 	const char *old = row->old_path.len ? (char *)row->old_path.data : NULL;
@@ -162,6 +172,8 @@ static int add_row(void *ctx, const struct msg *m)
 		d->shrunk += row.old_size - row.new_size;
 	if (d->out.json)
 		put_json(d, &row, m);
+	else if (d->stat && d->nul)
+		put_stat_nul(d, &row);
 	else if (d->stat)
 		put_stat(d, &row);
 	else
@@ -172,11 +184,11 @@ static int add_row(void *ctx, const struct msg *m)
 static void put_sum(struct diff *d)
 {
 	out_printf(&d->out,
-		   "%" PRIu64 " paths changed, %" PRIu64 " added, %" PRIu64
+		   "%" PRIu64 " path%s changed, %" PRIu64 " added, %" PRIu64
 		   " modified, %" PRIu64 " deleted, %" PRIu64
-		   " renamed, +%" PRIu64 " -%" PRIu64 " bytes%c",
-		   d->rows, d->added, d->modified, d->deleted, d->renamed,
-		   d->grown, d->shrunk, d->nul ? 0 : '\n');
+		   " renamed, +%" PRIu64 " -%" PRIu64 " bytes\n",
+		   d->rows, d->rows == 1 ? "" : "s", d->added, d->modified,
+		   d->deleted, d->renamed, d->grown, d->shrunk);
 }
 
 static int ask(struct call *c, struct diff *d)
@@ -196,7 +208,7 @@ static int ask(struct call *c, struct diff *d)
 	r = remote_call(c, &fd, &request, add_row, d, &done);
 	if (r)
 		return r;
-	if (d->stat)
+	if (d->stat && !d->nul)
 		put_sum(d);
 	return call_finish(c, &d->out,
 			   d->rows && opt_has(c->args, OPT_EXIT_CODE)

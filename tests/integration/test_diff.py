@@ -163,6 +163,29 @@ def test_stat_counts(shared, env):
     assert "3" in out.splitlines()[-1]
 
 
+def test_stat_says_one_path(shared, env):
+    name, point = env
+    shared.sh(point, "echo x > new")
+    rows = shared.run("diff", name, "--stat").lines()
+    assert rows == ["0\t2\tnew", "1 path changed, 1 added, 0 modified, "
+                    "0 deleted, 0 renamed, +2 -0 bytes"]
+
+
+def test_stat_with_nul_is_fields_alone(shared, env):
+    name, point = env
+    old = shared.sh(point, "stat -c %s b.txt").out.strip()
+    shared.sh(point, "mv b.txt 'c\td'; echo x > new; rm gone/one; "
+                     "printf 123 > src/n")
+    gone, = [r["old_size"] for r in shared.run("--json", "diff", name).json()
+             if r["path"] == "gone/one"]
+    out = shared.run("diff", name, "--stat", "-z").out
+    assert out == (f"{old}\0{old}\0b.txt\0c\td\0"
+                   f"{gone}\x000\0gone/one\0" "0\x002\0new\0"
+                   "0\x003\0src/n\0")
+    assert shared.run("diff", name, "--stat", "-z", "--exit-code",
+                      expect=1).out == out
+
+
 def test_json(shared, env):
     name, point = env
     shared.sh(point, "mv b.txt c.txt; echo x > 'new\tfile'")
