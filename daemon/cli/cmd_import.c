@@ -172,7 +172,8 @@ static int run(struct call *c)
 	int r;
 
 	if (tag && store_ref_normalize(tag, ref, sizeof ref))
-		return call_fail(c, CODE_USAGE, "%s: not a NAME:TAG", tag);
+		return call_fail(c, CODE_USAGE, "%s: %s", *tag ? tag : "--tag",
+				 *tag ? "not a NAME:TAG" : "an empty name");
 	excludes = calloc(a->item_count + 1, sizeof *excludes);
 	if (!excludes)
 		return call_fail_err(c, -ENOMEM, NULL, "import");

@@ -21,7 +21,7 @@ const struct opt_def opt_globals[] = {
 	 "use this store instead of $COWFS_STORE or the default"},
 	{"json", 0, OPT_FLAG, ARG_NONE, NULL, "print one JSON object a line"},
 	{"help", 'h', OPT_FLAG, ARG_NONE, NULL, "say how the command is used"},
-	{"version", 0, OPT_FLAG, ARG_NONE, NULL, "say which version this is"},
+	{"version", 'V', OPT_FLAG, ARG_NONE, NULL, "say which version this is"},
 };
 const size_t opt_global_count = ARRAY_SIZE(opt_globals);
 
@@ -123,8 +123,8 @@ static void hint_option(const struct parser *p, const char *name)
 				 opt_globals[i].name);
 			return;
 		}
-	diag_add(p->diag, "\"cowfs help%s%s\" lists the options", v ? " " : "",
-		 v ? v->name : "");
+	diag_add(p->diag, "\"cowfs help%s%s\" lists the options",
+		 v && *v->name ? " " : "", v ? v->name : "");
 }
 
 /* --- options ----------------------------------------------------------- */
@@ -218,6 +218,13 @@ static void accept_option(struct parser *p, const struct opt_def *o,
 	};
 }
 
+static bool is_given(const struct opt_args *a, const struct opt_def *o)
+{
+	if (o == &opt_globals[GLOBAL_STORE])
+		return a->store != NULL;
+	return opt_has(a, (size_t)(o - a->verb->opts));
+}
+
 static int need_value(struct parser *p, const struct opt_def *o,
 		      const char *value)
 {
@@ -227,6 +234,9 @@ static int need_value(struct parser *p, const struct opt_def *o,
 	if (!*value && o->arg != ARG_TEXT)
 		return diag_fail(p->diag, -EINVAL, "--%s: %s is empty", o->name,
 				 o->metavar);
+	if (o->kind == OPT_VALUE && is_given(p->a, o))
+		return diag_fail(p->diag, -EINVAL, "--%s: given twice",
+				 o->name);
 	accept_option(p, o, value);
 	return 0;
 }
@@ -300,7 +310,10 @@ static int set_verb(struct parser *p, const char *name)
 	p->a->verb = opt_find_verb(p->verbs, p->verb_count, name);
 	if (p->a->verb)
 		return 0;
-	diag_add(p->diag, "%s: unknown command", name);
+	if (*name)
+		diag_add(p->diag, "%s: unknown command", name);
+	else
+		diag_add(p->diag, "COMMAND: an empty name");
 	near = opt_near_verb(p->verbs, p->verb_count, name);
 	if (near)
 		diag_add(p->diag, "did you mean \"cowfs %s\"?", near);
@@ -363,6 +376,14 @@ int opt_parse(const struct verb *const *verbs, size_t verb_count,
 	return r;
 }
 
+static bool has_empty(const struct opt_args *a)
+{
+	for (size_t i = 0; i < a->arg_count; i++)
+		if (!*a->args[i])
+			return true;
+	return false;
+}
+
 int opt_check_count(const struct opt_args *a, struct diag *diag)
 {
 	const struct verb *v = a->verb;
@@ -372,6 +393,9 @@ int opt_check_count(const struct opt_args *a, struct diag *diag)
 	else if (a->arg_count > v->max_args && !v->hidden_args)
 		diag_add(diag, "%s: one argument too many",
 			 a->args[v->max_args]);
+	else if (has_empty(a))
+		diag_add(diag, "%s: an empty %s", v->synopsis,
+			 v->arg == ARG_DIR ? "path" : "name");
 	else
 		return 0;
 	diag_add(diag, "usage: cowfs %s%s%s", v->name, *v->synopsis ? " " : "",

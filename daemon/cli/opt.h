@@ -23,7 +23,7 @@ struct call;
 
 enum opt_kind {
 	OPT_FLAG,
-	OPT_VALUE, /* given twice, the last one counts */
+	OPT_VALUE, /* once at most */
 	OPT_LIST,  /* may be given several times */
 };
 
@@ -91,7 +91,8 @@ void opt_fini(struct opt_args *a);
 _must_check_ int opt_parse(const struct verb *const *verbs, size_t verb_count,
 			   char *const *argv, struct opt_args *ret_args,
 			   struct diag *diag);
-/* Checks the number of arguments; after a look at help. */
+/* Checks the number of arguments, and that none is empty; after a look at
+ * help. */
 _must_check_ int opt_check_count(const struct opt_args *a, struct diag *diag);
 const struct verb *opt_find_verb(const struct verb *const *verbs,
 				 size_t verb_count, const char *name);
@@ -99,7 +100,7 @@ const struct verb *opt_find_verb(const struct verb *const *verbs,
 const char *opt_near_verb(const struct verb *const *verbs, size_t verb_count,
 			  const char *name);
 
-/* Whether option number opt was given; its (last) value or NULL. */
+/* Whether option number opt was given; its value or NULL. */
 bool opt_has(const struct opt_args *a, size_t opt);
 const char *opt_value(const struct opt_args *a, size_t opt);
 

@@ -132,15 +132,32 @@ static void a_value_may_begin_with_a_dash(void **state)
 	assert_false(opt_has(&p->a, OPT_ALL));
 }
 
-static void the_last_value_counts_and_lists_keep_all(void **state)
+static void a_value_is_given_once_and_lists_keep_all(void **state)
 {
 	const struct parsed *p = *state;
 
-	assert_int_equal(parse(state, "take x --glob a -n 1 --glob=b -n2"), 0);
-	assert_string_equal(opt_value(&p->a, OPT_NAME), "2");
-	assert_int_equal(p->a.item_count, 4);
+	assert_int_equal(parse(state, "take x --glob a -n 1 --glob=b"), 0);
+	assert_string_equal(opt_value(&p->a, OPT_NAME), "1");
+	assert_int_equal(p->a.item_count, 3);
 	assert_string_equal(p->a.items[0].value, "a");
 	assert_string_equal(p->a.items[2].value, "b");
+	assert_says(state, "take x -n 1 --name=1", "--name: given twice");
+	assert_says(state, "-n1 take x -n2", "--name: given twice");
+	assert_says(state, "--store a take x --store a",
+		    "--store: given twice");
+}
+
+static void version_and_help_have_letters(void **state)
+{
+	const struct parsed *p = *state;
+
+	assert_int_equal(parse(state, "-V"), 0);
+	assert_true(p->a.version);
+	assert_int_equal(parse(state, "-h"), 0);
+	assert_true(p->a.help);
+	assert_says(state, "-q", "-q: unknown option");
+	assert_string_equal(diag_line(&p->diag, 1),
+			    "\"cowfs help\" lists the options");
 }
 
 static void many_letters_in_one_word_fit(void **state)
@@ -174,7 +191,8 @@ static void wrong_usage_is_one_line_and_a_hint(void **state)
 	assert_says(state, "take x --store _", "--store: DIR is empty");
 	assert_says(state, "take", "THING: missing");
 	assert_says(state, "take a b c", "c: one argument too many");
-	assert_says(state, "_", ": unknown command");
+	assert_says(state, "_", "COMMAND: an empty name");
+	assert_says(state, "take _", "THING: an empty name");
 }
 
 static void a_near_match_is_offered(void **state)
@@ -224,7 +242,8 @@ int main(void)
 		cmocka_unit_test(after_two_dashes_all_are_arguments),
 		cmocka_unit_test(a_single_dash_is_an_argument),
 		cmocka_unit_test(a_value_may_begin_with_a_dash),
-		cmocka_unit_test(the_last_value_counts_and_lists_keep_all),
+		cmocka_unit_test(a_value_is_given_once_and_lists_keep_all),
+		cmocka_unit_test(version_and_help_have_letters),
 		cmocka_unit_test(many_letters_in_one_word_fit),
 		cmocka_unit_test(no_verb_takes_global_options_only),
 		cmocka_unit_test(wrong_usage_is_one_line_and_a_hint),
