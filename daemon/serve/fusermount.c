@@ -7,6 +7,7 @@
  */
 #include "serve/fusermount_int.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -57,6 +58,8 @@ static int run(char *const argv[], int comm, struct keeper_reply *reply)
 	(void)close(p[0]);
 	if (pid < 0)
 		return -EAGAIN;
+	while (n > 0 && isspace((unsigned char)reply->text[n - 1]))
+		n--;
 	reply->text_len = n < 0 ? 0 : (uint32_t)n;
 	reply->text[reply->text_len] = '\0';
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
