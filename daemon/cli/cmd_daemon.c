@@ -8,6 +8,7 @@
  */
 #include "cli/cmd.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <sys/prctl.h>
 
@@ -82,7 +83,7 @@ static int stop(const struct call *c)
 	int r;
 
 	if (!remote_has_store(c))
-		return CODE_DONE;
+		return errno == EACCES ? remote_fail_denied(c) : CODE_DONE;
 	r = client_connect(c->store, &fd);
 	if (r == -ECONNREFUSED)
 		return wait_end(c);
@@ -93,6 +94,8 @@ static int stop(const struct call *c)
 		return wait_end(c);
 	if (r == -ETIMEDOUT)
 		return remote_fail_silent(c, fd, CODE_FAILED);
+	if (r == -EACCES)
+		return remote_fail_denied(c);
 	if (r)
 		return call_fail(c, CODE_FAILED, "server: %s", err_text(r));
 	r = (int)msg_get_u64(&done, CTL_TAG_CODE, CODE_DONE);
@@ -129,6 +132,8 @@ static int status(const struct call *c)
 		return say_stopped(c);
 	if (r == -ETIMEDOUT)
 		return remote_fail_silent(c, fd, CODE_BUSY);
+	if (r == -EACCES)
+		return remote_fail_denied(c);
 	if (r)
 		return call_fail_err(c, r, NULL, "server");
 	r = (int)msg_get_u64(&done, CTL_TAG_CODE, CODE_DONE);

@@ -127,22 +127,41 @@ static void check_store(struct doctor *d)
 		doctor_problem(d, d->c->store, false, "%s", text);
 }
 
+/* Whether there is a store, whether it is ours, and whether a server runs. */
+static void look_at_lock(struct doctor *d)
+{
+	int r = 0;
+
+	d->has_store = remote_has_store(d->c);
+	if (!d->has_store)
+		r = -errno;
+	else
+		r = serve_wait_end(d->c->store, 0);
+	d->denied = r == -EACCES || r == -EPERM;
+	/* Its mounts may have their server. */
+	d->running = r == -ETIMEDOUT || d->denied;
+}
+
 static int examine(struct doctor *d)
 {
 	int r = mountinfo_read(&d->mounts);
 
 	if (r)
 		return call_fail_err(d->c, r, NULL, "/proc/self/mountinfo");
-	d->has_store = remote_has_store(d->c);
-	if (d->has_store)
-		d->running = serve_wait_end(d->c->store, 0) == -ETIMEDOUT;
+	look_at_lock(d);
 	doctor_machine(d);
 	doctor_note(d, "store", "%s%s", d->c->store,
-		    d->has_store ? "" : ": there is none yet");
-	doctor_server(d);
+		    d->has_store || d->denied ? "" : ": there is none yet");
+	if (d->denied)
+		doctor_note(d, d->c->store,
+			    "no permission: what is in it is not looked at");
+	else
+		doctor_server(d);
 	doctor_mounts(d);
-	doctor_left(d);
-	check_store(d);
+	if (!d->denied) {
+		doctor_left(d);
+		check_store(d);
+	}
 	out_printf(&d->out, "%zu problems\n", d->problems);
 	return call_finish(d->c, &d->out, d->problems ? CODE_NO : CODE_DONE);
 }

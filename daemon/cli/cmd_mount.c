@@ -8,6 +8,7 @@
  */
 #include "cli/cmd.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -143,6 +144,8 @@ static int run(struct call *c)
 		if (r)
 			return r;
 	} else if (!remote_has_store(c)) {
+		if (errno == EACCES)
+			return remote_fail_denied(c);
 		r = call_fail(c, CODE_FAILED, "%s: unknown snapshot", t.ref);
 		call_hint("there is no store at %s", c->store);
 		return r;

@@ -50,8 +50,9 @@ static int run_ps(struct call *c)
 	int r;
 
 	out_init(&o, c->json, OUT_TABLE, ps_columns, ARRAY_SIZE(ps_columns));
-	if (!remote_has_envs(c))
-		return remote_check_place(c);
+	r = remote_has_envs(c);
+	if (r <= 0)
+		return remote_check_envs(c, r);
 	r = remote_connect(c, &fd);
 	if (r)
 		return r;

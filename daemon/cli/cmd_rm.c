@@ -52,8 +52,9 @@ static int ask_used(struct rm *rm)
 	_cleanup_close_ int fd = -1;
 	int r;
 
-	if (!remote_has_envs(rm->c))
-		return CODE_DONE;
+	r = remote_has_envs(rm->c);
+	if (r <= 0)
+		return r ? remote_check_envs(rm->c, r) : CODE_DONE;
 	r = remote_connect(rm->c, &fd);
 	if (r)
 		return r;
@@ -79,8 +80,10 @@ static void note_used(const struct rm *rm, const char *what, const char *hex)
 		return;
 	text = buf_str(&names);
 	if (text)
-		(void)call_fail(rm->c, 0, "%s: still used by environments: %s",
-				what, text);
+		(void)call_fail(
+			rm->c, 0, "%s: %s; environments still stand on it: %s",
+			what, rm->dry_run ? "would be removed" : "removed",
+			text);
 }
 
 /* Forgets a snapshot without names. ref: the name that went, or NULL. */

@@ -7,8 +7,11 @@
  */
 #include "cli/cmd.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
+#include "cli/path.h"
 #include "cli/remote.h"
 
 enum { OPT_ALL, OPT_DISCARD, OPT_KEEP, OPT_DRY_RUN };
@@ -88,8 +91,10 @@ static int umount_all(struct umount *u)
 	_cleanup_buf_ struct buf names = {0};
 	int r;
 
-	if (!remote_has_envs(u->c))
-		return remote_check_place(u->c);
+	r = remote_has_envs(u->c);
+	if (r <= 0)
+		return remote_check_envs(u->c, r);
+	(void)!chdir("/");
 	r = remote_connect(u->c, &u->fd);
 	if (r)
 		return r;
@@ -108,23 +113,56 @@ static int umount_all(struct umount *u)
 	return CODE_DONE;
 }
 
-static int umount_named(struct umount *u)
+/* Makes paths absolute and leaves the working directory: it may be in what is
+ * to be unmounted, and this command must not be what holds it. */
+static int leave(struct umount *u, char **paths)
+{
+	const struct opt_args *a = u->c->args;
+	int r = 0;
+
+	for (size_t i = 0; i < a->arg_count && !r; i++) {
+		if (path_is_path(a->args[i]))
+			r = path_absolute(a->args[i], true, &paths[i]);
+		if (r)
+			return call_fail_err(u->c, r, NULL, a->args[i]);
+	}
+	return chdir("/") < 0 ? call_fail_err(u->c, -errno, NULL, "/")
+			      : CODE_DONE;
+}
+
+static void umount_each(struct umount *u, char *const *paths)
 {
 	const struct opt_args *a = u->c->args;
 
 	for (size_t i = 0; i < a->arg_count && !u->lost; i++) {
 		char name[REMOTE_NAME_BYTES];
-		int r = u->fd < 0
-				? remote_connect_env(u->c, a->args[i],
-						     REMOTE_EXACT, &u->fd, name)
-				: remote_find(u->c, &u->fd, a->args[i],
-					      REMOTE_EXACT, name);
+		const char *what = paths[i] ? paths[i] : a->args[i];
+		int r = u->fd < 0 ? remote_connect_env(u->c, what, REMOTE_EXACT,
+						       &u->fd, name)
+				  : remote_find(u->c, &u->fd, what,
+						REMOTE_EXACT, name);
 
 		u->worst = MAX(u->worst, r);
 		if (!r)
 			umount_one(u, name);
 	}
-	return CODE_DONE;
+}
+
+static int umount_named(struct umount *u)
+{
+	size_t n = u->c->args->arg_count;
+	char **paths = calloc(n, sizeof *paths);
+	int r;
+
+	if (!paths)
+		return call_fail_err(u->c, -ENOMEM, NULL, "umount");
+	r = leave(u, paths);
+	if (!r)
+		umount_each(u, paths);
+	for (size_t i = 0; i < n; i++)
+		free(paths[i]);
+	free((void *)paths);
+	return r;
 }
 
 static int check_usage(const struct call *c)

@@ -22,6 +22,7 @@ struct doctor {
 	struct out out;
 	bool fix;
 	bool has_store;
+	bool denied;	 /* the store is another user's: nothing is judged */
 	bool running;	 /* server or keeper of the store hold its lock */
 	struct buf live; /* paths of environments of the running server,
 			  * each ending in NUL */

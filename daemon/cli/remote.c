@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/name.h"
@@ -20,14 +21,19 @@
 #include "serve/serve.h"
 #include "store/store.h"
 
+/* Like open(2). */
 static int open_in_store(const struct call *c, const char *name, int flags)
 {
-	_cleanup_close_ int dir =
-		open(c->store, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int dir = open(c->store, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd, err;
 
 	if (dir < 0)
-		return -errno;
-	return openat(dir, name, flags | O_CLOEXEC);
+		return -1;
+	fd = openat(dir, name, flags | O_CLOEXEC);
+	err = errno;
+	(void)close(dir);
+	errno = err;
+	return fd;
 }
 
 bool remote_has_store(const struct call *c)
@@ -37,17 +43,19 @@ bool remote_has_store(const struct call *c)
 	return fd >= 0;
 }
 
-bool remote_has_envs(const struct call *c)
+int remote_has_envs(const struct call *c)
 {
 	int fd = open_in_store(c, "envs", O_RDONLY | O_DIRECTORY);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 	const struct dirent *e;
-	bool found = false;
+	int found = 0;
 
 	if (!dir) {
+		int r = -errno;
+
 		if (fd >= 0)
 			(void)close(fd);
-		return false;
+		return r == -ENOENT || r == -ENOTDIR ? 0 : r;
 	}
 	while (!found && (e = readdir(dir)))
 		found = name_is_label(e->d_name);
@@ -68,8 +76,31 @@ static int check_store(const struct call *c)
 				 : CODE_DONE;
 }
 
-int remote_check_place(const struct call *c)
+int remote_fail_denied(const struct call *c)
 {
+	struct stat st;
+
+	if (stat(c->store, &st) < 0)
+		return call_fail(c, CODE_FAILED,
+				 "no permission for the store "
+				 "%s",
+				 c->store);
+	return call_fail(c, CODE_FAILED,
+			 "no permission for the store %s, which is of user %u",
+			 c->store, st.st_uid);
+}
+
+static bool is_denied(int err)
+{
+	return err == -EACCES || err == -EPERM;
+}
+
+int remote_check_envs(const struct call *c, int err)
+{
+	if (is_denied(err))
+		return remote_fail_denied(c);
+	if (err)
+		return call_fail_err(c, err, NULL, c->store);
 	return remote_has_store(c) ? CODE_DONE : check_store(c);
 }
 
@@ -83,6 +114,8 @@ int remote_connect(const struct call *c, int *ret_fd)
 	r = serve_connect(c->store, &diag, ret_fd);
 	if (!r)
 		return CODE_DONE;
+	if (is_denied(r))
+		return remote_fail_denied(c);
 	/* A server that could not start for a damaged store is no busy one. */
 	if (r == -ECONNREFUSED) {
 		int code = check_store(c);
@@ -285,6 +318,8 @@ int remote_connect_env(const struct call *c, const char *arg,
 		return call_fail(c, CODE_USAGE,
 				 "%s: not a name of an environment", arg);
 	if (!remote_has_store(c)) {
+		if (is_denied(-errno))
+			return remote_fail_denied(c);
 		r = call_fail(c, CODE_FAILED, "%s: unknown environment", arg);
 		call_hint("there is no store at %s", c->store);
 		return r;

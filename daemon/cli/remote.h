@@ -15,13 +15,17 @@
 
 enum { REMOTE_NAME_BYTES = 65 }; /* an environment's name with its NUL */
 
-/* Whether there is a store; whether it has environments, mounted or not. */
+/* Whether there is a store; errno tells why not. */
 bool remote_has_store(const struct call *c);
-bool remote_has_envs(const struct call *c);
-/* Says when something that is no store lies where the store should be. */
-_must_check_ int remote_check_place(const struct call *c);
+/* Whether it has environments, mounted or not: 1, 0 or an error number. */
+_must_check_ int remote_has_envs(const struct call *c);
+/* Says why there are none, unless that is in order: what remote_has_envs
+ * returned, or something that is no store lies where it should be. */
+_must_check_ int remote_check_envs(const struct call *c, int err);
 /* Connects, starting the server when none runs. */
 _must_check_ int remote_connect(const struct call *c, int *ret_fd);
+/* Says that the store is another user's. */
+int remote_fail_denied(const struct call *c);
 /* Asks; says the lines of an answer that is not "done". ret_done is set on
  * CODE_DONE only. A connection that breaks before anything was received is
  * made once more, so *fd may change; it is -1 when the server was lost. */

@@ -138,6 +138,21 @@ def test_busy_by_a_working_directory(cowfs, tree):
     assert_busy(cowfs, point, hold(cowfs, point + "/src", ""))
 
 
+def test_the_command_itself_holds_nothing(cowfs, tree):
+    """Called from inside the mount; the shell that calls it stays there."""
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    for args in (".", "../e", "e", "--all"):
+        result = cowfs.sh(point, f"cowfs umount {args} && exit 9 || exit $?",
+                          expect=None)
+        assert result.code == 4, result
+        lines = busy_lines(result)
+        assert lines and not any(" cowfs " in r for r in lines), result
+    gone = cowfs.sh(point + "/src", "exec cowfs umount ..", expect=None)
+    assert gone.code in (0, 4), gone
+    assert not any(" cowfs " in r for r in busy_lines(gone)), gone
+
+
 def test_busy_by_a_mapping(cowfs, tree):
     cowfs.load(tree)
     point = cowfs.mount("base", "e")
