@@ -48,6 +48,17 @@ def test_an_environment_outlives_the_name(cowfs, tree):
     assert cowfs.sh(point, "cat new a.txt").out == "x\nalpha\n"
 
 
+def test_rm_says_what_stays(cowfs, tree):
+    cowfs.load(tree, "y")
+    cowfs.mount("y", "e1")
+    said = cowfs.run("rm", "y", "--dry-run").err
+    assert said == ("cowfs rm: y:latest: would be removed; environments "
+                    "still stand on it: e1\n")
+    said = cowfs.run("rm", "y").err
+    assert said == ("cowfs rm: y:latest: removed; environments still stand "
+                    "on it: e1\n")
+
+
 def test_importing_again_moves_the_name(plain, tree):
     first = plain.load(tree, "proj")
     (tree / "more").write_text("x")
