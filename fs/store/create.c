@@ -206,15 +206,17 @@ static int make_parents(char *path)
 {
 	for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
 		int err = 0;
+		bool missing;
 
 		*p = '\0';
 		if (mkdir(path, 0755) < 0)
 			err = errno;
+		missing = err && access(path, F_OK) < 0 && errno == ENOENT;
 		*p = '/';
 		if (err == 0 || err == EEXIST)
 			continue;
 		/* A parent that may not be written may still hold the rest. */
-		if (err != EACCES && err != EROFS && err != EPERM)
+		if (missing || (err != EACCES && err != EROFS && err != EPERM))
 			return -err;
 	}
 	return 0;
@@ -372,5 +374,7 @@ int store_create_int(const char *path, struct diag *diag)
 	}
 	if (r == -ENOTDIR)
 		return diag_fail(diag, r, "%s is not a directory", path);
+	if (r == -ENOENT) /* in /proc, say */
+		return diag_fail(diag, r, "no store can be made at %s", path);
 	return r;
 }

@@ -2,6 +2,7 @@
 """Wrong calls: one line, the right exit code, nothing on stdout."""
 import pytest
 
+from conftest import user_command
 from helpers import one_line_error
 
 CASES = [
@@ -46,6 +47,23 @@ CASES = [
     (["completion", "frobsh"], 2),
     (["help", "frob"], 2),
     (["snapshots", "x"], 2),
+    (["import", "TREE", "-t", "a", "-t", "b"], 2),
+    (["import", "TREE", "-m", "a", "--message=a"], 2),
+    (["--store", "x", "ps", "--store", "y"], 2),
+    (["mount", "base", "e", "--at", "x", "--at", "x"], 2),
+    ([""], 2),
+    (["-q"], 2),
+    (["help", ""], 2),
+    (["import", ""], 2),
+    (["import", "TREE", "-t", ""], 2),
+    (["mount", ""], 2),
+    (["mount", "base", ""], 2),
+    (["umount", ""], 2),
+    (["show", ""], 2),
+    (["diff", ""], 2),
+    (["tag", "base", ""], 2),
+    (["rm", ""], 2),
+    (["daemon", ""], 2),
     # failed
     (["import", "NOWHERE"], None),
     (["mount", "nothing"], 3),
@@ -83,6 +101,9 @@ def test_wrong_call(plain, fill, args, code):
     else:
         assert result.code == code, result
     assert one_line_error(result), result
+    assert " : " not in result.err and ' "' not in result.err[-3:], result
+    if "" in args and args[0] != "--store":
+        assert "an empty " in result.err, result
 
 
 def test_options_may_stand_anywhere(plain, tree):
@@ -101,7 +122,7 @@ def test_options_may_stand_anywhere(plain, tree):
 
 
 @pytest.mark.parametrize("args", [
-    ["help"], ["version"], ["--help"], ["--version"], ["help", "mount"],
+    ["help"], ["version"], ["--help"], ["--version"], ["-h"], ["-V"], ["help", "mount"],
     ["mount", "--help"], ["import", "--help"], ["diff", "-h"],
     ["daemon", "--help"], ["umount", "--help"], ["completion", "bash"],
     ["completion", "zsh"], ["completion", "fish"]], ids=" ".join)
@@ -137,3 +158,52 @@ def test_a_damaged_store_is_refused(plain, tree):
     (plain.path / "format").write_bytes(b"\0garbage\n" * 20)
     result = plain.run("snapshots", expect=3)
     assert one_line_error(result), result
+
+
+def other_user(store, *args):
+    child = store.spawn([*user_command(store), *map(str, args)])
+    return store.finish(child, 60)
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755])
+def test_another_users_store_is_refused(cowfs, as_root, tree, mode):
+    """Nothing seen is not the same as nothing there."""
+    cowfs.load(tree)
+    cowfs.mount("base", "e")
+    cowfs.path.chmod(mode)
+    cowfs.folder.chmod(0o755)
+    for args in (["ps"], ["umount", "--all"], ["umount", "e"], ["show", "e"],
+                 ["diff", "e"], ["mount", "base"], ["rm", "base"],
+                 ["snapshots"], ["daemon", "status"], ["daemon", "stop"]):
+        result = other_user(cowfs, *args)
+        assert result.code == 3 and one_line_error(result), result
+        assert "no permission for" in result.err, result
+    result = other_user(cowfs, "doctor")
+    assert str(cowfs.path) in result.out, result
+    assert "no permission" in result.out, result
+    assert not [r for r in result.lines()
+                if r.startswith("problem") and str(cowfs.path) in r], result
+
+
+def test_no_permission_to_make_a_store(plain, as_root, tree):
+    user = user_command(plain)
+    plain.folder.chmod(0o755)
+    for place in (plain.path, plain.path / "deep/er"):
+        plain.env["COWFS_STORE"] = str(place)
+        for args in (["import", tree], ["mount", tree], ["daemon", "start"]):
+            result = plain.finish(plain.spawn([*user, *map(str, args)]), 60)
+            assert result.code == 3 and one_line_error(result), result
+            assert "Permission denied" in result.err, result
+    assert not plain.path.exists()
+
+
+def test_the_words_of_fusermount_end_in_nothing_odd(plain, as_root, tree):
+    """A user mounts on a folder that is not his."""
+    user = user_command(plain)
+    plain.folder.chmod(0o777)
+    point = plain.folder / "point"
+    point.mkdir(0o755)
+    result = plain.finish(plain.spawn(
+        [*user, "mount", str(tree), "e", "--at", str(point)]), 60)
+    assert result.code == 3 and one_line_error(result), result
+    assert not result.err.rstrip("\n").endswith("?"), result
