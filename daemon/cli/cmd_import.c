@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "cli/place.h"
+#include "cli/room.h"
 #include "cli/snaps.h"
 
 enum { REDRAW_NS = 100 * 1000 * 1000, NS_PER_S = 1000 * 1000 * 1000 };
@@ -123,12 +124,17 @@ int import_path_of(const struct call *c, const char *path, const char *ref,
 		o->progress = draw;
 		o->progress_ctx = &state;
 	}
+	if (isatty(STDERR_FILENO) && store_is_collecting(s))
+		(void)call_fail(c, 0, "waiting for cowfs gc to finish");
 	r = import_dir(s, path, ref, o, &notes, &diag, ret_result);
 	if (state.drawn_ns)
 		(void)!io_write(STDERR_FILENO, ERASE_LINE,
 				sizeof ERASE_LINE - 1);
+	if (r == -ENOSPC || r == -EDQUOT)
+		return room_fail(c, s, r, path);
 	if (r)
 		return fail_import(c, r, &diag, path);
+	room_warn(c, s);
 	for (size_t i = 0; (note = diag_line(&notes, i)); i++)
 		(void)call_fail(c, 0, "%s", note);
 	return CODE_DONE;

@@ -223,6 +223,8 @@ static int status_handle(struct server *s, const struct ctl_peer *peer,
 			 const struct msg *request, struct msg *done,
 			 struct diag *diag)
 {
+	/* Who has removed segments asks for the status to say so. */
+	store_refresh(s->store);
 	msg_put_u64(done, CTL_TAG_PID, (uint64_t)getpid());
 	msg_put_u64(done, CTL_TAG_TIME, (uint64_t)s->started_sec);
 	msg_put_u64(done, CTL_TAG_COUNT, envs_count(s->envs));

@@ -396,27 +396,42 @@ static int fail_create(const struct wish *w, int err, struct diag *diag)
 	return CODE_FAILED;
 }
 
+/* Makes the folder of a new environment. From the look at the snapshot until
+ * the folder is there nothing else keeps it from gc. */
+static int make_new(struct server *s, const struct wish *w,
+		    struct env_info *info, struct envs_entry **ret_entry,
+		    struct diag *diag)
+{
+	enum { WAIT_MS = 20000 };
+	_cleanup_close_ int pin = -1;
+	int r = store_pin(s->store, &pin);
+
+	if (r < 0)
+		return fail_create(w, r, diag);
+	r = resolve(s, w, info, diag);
+	if (r)
+		return r;
+	r = w->name[0] ? create_named(s, w->name, WAIT_MS, info, ret_entry)
+		       : create_numbered(s, w, info, ret_entry);
+	return r < 0 ? fail_create(w, r, diag) : CODE_DONE;
+}
+
 static int mount_new(struct server *s, const struct wish *w, struct msg *done,
 		     struct diag *diag)
 {
-	enum { WAIT_MS = 20000 };
 	_cleanup_free_ struct env_info *info = calloc(1, sizeof *info);
 	char name[NAME_MAX_LABEL + 1];
-	struct envs_entry *entry;
+	struct envs_entry *entry = NULL;
 	int r;
 
 	if (!info)
 		return -ENOMEM;
-	r = resolve(s, w, info, diag);
-	if (r)
-		return r;
 	(void)snprintf(info->ref, sizeof info->ref, "%s", w->ref);
 	(void)snprintf(info->at, sizeof info->at, "%s", w->at);
 	info->created_sec = clock_now().tv_sec;
-	r = w->name[0] ? create_named(s, w->name, WAIT_MS, info, &entry)
-		       : create_numbered(s, w, info, &entry);
-	if (r < 0)
-		return fail_create(w, r, diag);
+	r = make_new(s, w, info, &entry, diag);
+	if (r)
+		return r;
 	r = mount_folder(s, entry, info, w->flags, diag);
 	if (r && env_remove(s->store, entry->name) < 0)
 		log_error("%s: cannot be removed again", entry->name);

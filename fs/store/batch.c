@@ -11,16 +11,14 @@
  *
  * A batch that has grown beyond a limit, or filled its segment, commits its
  * objects and goes on: memory stays bounded, and objects that nothing names
- * are harmless. A shared lock on STORE/lock keeps gc from taking them away.
+ * are harmless. A shared lock on STORE/lock keeps gc away (gate.c).
  *
  * The first error sticks: what follows it might name an object that is lost.
  */
 #include "store/batch_int.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/file.h>
 
 #include "base/err.h"
 #include "object/format.h"
@@ -35,20 +33,6 @@ struct batch_seam_int batch_seam_int = {
 
 /* --- begin and end ------------------------------------------------------ */
 
-static int lock_shared(int store_fd)
-{
-	_cleanup_close_ int fd =
-		openat(store_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	int r;
-
-	if (fd < 0)
-		return -errno;
-	do {
-		r = flock(fd, LOCK_SH);
-	} while (r < 0 && errno == EINTR);
-	return r < 0 ? -errno : TAKE_FD(fd);
-}
-
 int batch_begin(struct store *s, struct batch **ret_batch)
 {
 	_cleanup_close_ int lock = -1;
@@ -57,9 +41,9 @@ int batch_begin(struct store *s, struct batch **ret_batch)
 
 	if (index_is_read_only(s->index))
 		return -EROFS;
-	lock = lock_shared(s->fd);
-	if (lock < 0)
-		return lock;
+	r = gate_enter_int(s, &lock);
+	if (r < 0)
+		return r;
 	b = calloc(1, sizeof *b);
 	if (!b)
 		return -ENOMEM;
@@ -170,18 +154,20 @@ enum match { MATCH_FREE, MATCH_SAME, MATCH_OTHER, MATCH_DAMAGED };
 static int match(struct batch *b, const struct oid *id, const void *data)
 {
 	const struct batch_entry *e = find_pending(b, id);
-	struct segment_place place;
+	const size_t n = oid_length(id);
 	int r;
 
 	if (e) {
 		r = same_pending(b, e, data);
 		return r < 0 ? r : r ? MATCH_SAME : MATCH_OTHER;
 	}
-	r = index_lookup(b->store->index, id, &place);
+	r = fit(&b->scratch, n);
+	if (r == 0)
+		r = store_read(b->store, id, b->scratch.data);
 	if (r == -ENOENT)
 		return MATCH_FREE;
 	if (r == 0)
-		r = batch_same_int(b, &place, id, data);
+		r = n == 0 || memcmp(b->scratch.data, data, n) == 0;
 	if (batch_is_damage_int(r))
 		return MATCH_DAMAGED;
 	return r < 0 ? r : r ? MATCH_SAME : MATCH_OTHER;
@@ -213,7 +199,10 @@ static int append(struct batch *b, const struct oid *id, const void *data,
 	if (!e)
 		return -ENOMEM;
 	*e = (struct batch_entry){.id = *id, .heal = heal};
-	r = writer_append(&b->writer, id, data, len, &e->place);
+	r = space_check_int(b->store, &b->room,
+			    segment_record_bytes((uint32_t)len));
+	if (r == 0)
+		r = writer_append(&b->writer, id, data, len, &e->place);
 	if (r == 0)
 		r = hmap_insert(&b->pending, &e->node, oid_hash(id));
 	if (r < 0)

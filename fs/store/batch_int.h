@@ -10,6 +10,7 @@
 #define COWFS_STORE_BATCH_INT_H
 
 #include "base/hmap.h"
+#include "store/space_int.h"
 #include "store/store_int.h"
 #include "store/writer_int.h"
 
@@ -38,6 +39,7 @@ struct batch {
 	struct hmap pending;
 	struct batch_block *blocks;
 	uint64_t written;    /* bytes appended */
+	struct room room;    /* what may be appended unasked */
 	struct buf scratch;  /* for comparing */
 	struct buf scratch2; /* ours, while theirs is in scratch */
 };

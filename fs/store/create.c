@@ -37,16 +37,20 @@ enum {
 
 /* --- the format file ---------------------------------------------------- */
 
+void store_seal_int(struct buf *text)
+{
+	buf_printf(text, "checksum %016" PRIx64 "\n",
+		   oid_checksum(text->data, text->len, FORMAT_CHECKSUM_SEED));
+}
+
 static void encode_format(struct buf *out)
 {
 	buf_printf(out, "cowfs store %d\nhash %d\nchunk %d\n", FORMAT_VERSION,
 		   FORMAT_HASH_XXH3, FORMAT_CHUNK_SHIFT);
-	buf_printf(out, "checksum %016" PRIx64 "\n",
-		   oid_checksum(out->data, out->len, FORMAT_CHECKSUM_SEED));
+	store_seal_int(out);
 }
 
-/* Says whether the last line is the checksum of those before it. */
-static bool is_sealed(struct buf *text)
+bool store_is_sealed_int(struct buf *text)
 {
 	static const char key[] = "\nchecksum ";
 	const char *s = buf_str(text);
@@ -72,7 +76,7 @@ static unsigned long sealed_version(struct buf *text)
 	static const char key[] = "cowfs store ";
 	const char *s = buf_str(text);
 
-	if (!s || !is_sealed(text) || strncmp(s, key, strlen(key)) != 0)
+	if (!s || !store_is_sealed_int(text) || strncmp(s, key, strlen(key)) != 0)
 		return 0;
 	return strtoul(s + strlen(key), NULL, 10);
 }

@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <lmdb.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -50,6 +51,7 @@ struct index {
 	struct mutex lock;
 	MDB_txn *pool[POOL_TXNS]; /* protected by lock; reset readers */
 	size_t pooled;		  /* protected by lock */
+	atomic_uint_fast64_t seen;
 };
 
 /* The one place where LMDB's errors become ours. */
@@ -258,8 +260,16 @@ int index_txn_begin(struct index *x, bool write, struct index_txn *ret_txn)
 		r = begin_read(x, &txn);
 	if (r < 0)
 		return r;
+	if (!write)
+		atomic_store_explicit(&x->seen, mdb_txn_id(txn),
+				      memory_order_relaxed);
 	*ret_txn = (struct index_txn){x, txn, write};
 	return 0;
+}
+
+uint64_t index_seen(const struct index *x)
+{
+	return atomic_load_explicit(&x->seen, memory_order_relaxed);
 }
 
 int index_txn_commit(struct index_txn *t)
@@ -403,6 +413,41 @@ int index_list(struct index_txn *t, enum index_table table,
 	if (r < 0)
 		return r;
 	r = list_rows(c, table, prefix, out);
+	mdb_cursor_close(c);
+	return r;
+}
+
+static int each_row(MDB_cursor *c, enum index_table table, index_row_fn fn,
+		    void *ctx)
+{
+	MDB_val k;
+	MDB_val v;
+	int rc = mdb_cursor_get(c, &k, &v, MDB_FIRST);
+
+	for (; rc == 0; rc = mdb_cursor_get(c, &k, &v, MDB_NEXT)) {
+		int len = row_check(table, &k, &v);
+		int r;
+
+		if (len < 0)
+			return len;
+		r = fn(ctx, index_key_of(k.mv_data, k.mv_size),
+		       index_key_of(v.mv_data, (size_t)len));
+		if (r != 0)
+			return r;
+	}
+	return rc == MDB_NOTFOUND ? 0 : index_error(rc);
+}
+
+int index_each(struct index_txn *t, enum index_table table, index_row_fn fn,
+	       void *ctx)
+{
+	MDB_cursor *c;
+	int r = index_error(
+		mdb_cursor_open(t->txn, t->index->tables[table], &c));
+
+	if (r < 0)
+		return r;
+	r = each_row(c, table, fn, ctx);
 	mdb_cursor_close(c);
 	return r;
 }

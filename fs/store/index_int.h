@@ -64,6 +64,9 @@ _must_check_ int index_txn_begin(struct index *x, bool write,
 				 struct index_txn *ret_txn);
 /* Commits a writing transaction, which is ended in every case. */
 _must_check_ int index_txn_commit(struct index_txn *t);
+/* Says which commit the last reading transaction has seen: another number,
+ * another state. */
+uint64_t index_seen(const struct index *x);
 /* Ends it without effect. No-op on an ended (or zeroed) one. */
 void index_txn_end(struct index_txn *t);
 
@@ -82,6 +85,12 @@ _must_check_ int index_delete(struct index_txn *t, enum index_table table,
  * with prefix; blocks as buf_put_block writes them. */
 _must_check_ int index_list(struct index_txn *t, enum index_table table,
 			    struct index_key prefix, struct buf *out);
+/* Calls back for each row in key order; key and value are lent for the call. A
+ * result other than 0 ends the walk and is returned. */
+typedef int (*index_row_fn)(void *ctx, struct index_key key,
+			    struct index_key value);
+_must_check_ int index_each(struct index_txn *t, enum index_table table,
+			    index_row_fn fn, void *ctx);
 _must_check_ int index_count(struct index_txn *t, enum index_table table,
 			     uint64_t *ret_count);
 
@@ -94,6 +103,12 @@ _must_check_ int index_put_object(struct index_txn *t, const struct oid *id,
 /* Looks an object up in a transaction of its own: the hot path. */
 _must_check_ int index_lookup(struct index *x, const struct oid *id,
 			      struct segment_place *ret_place);
+_must_check_ int index_delete_object(struct index_txn *t, const struct oid *id);
+/* Calls back for each object, by name. */
+typedef int (*index_object_fn)(void *ctx, const struct oid *id,
+			       const struct segment_place *place);
+_must_check_ int index_each_object(struct index_txn *t, index_object_fn fn,
+				   void *ctx);
 
 /* The committed end of a segment. */
 _must_check_ int index_get_segment(struct index_txn *t, uint32_t number,
@@ -106,6 +121,17 @@ struct index_segment {
 };
 /* Appends a struct index_segment for each, by number. */
 _must_check_ int index_list_segments(struct index_txn *t, struct buf *out);
+
+_must_check_ int index_delete_segment(struct index_txn *t, uint32_t number);
+
+/* What gc leaves behind: how often it has removed segments, and the least
+ * number that no segment has had. Zeros where it never has. */
+struct index_gc {
+	uint64_t generation;
+	uint32_t next_segment;
+};
+_must_check_ int index_get_gc(struct index_txn *t, struct index_gc *ret_gc);
+_must_check_ int index_put_gc(struct index_txn *t, const struct index_gc *gc);
 
 /* Encodes the row of a snapshot. -E2BIG: a string beyond its bound. */
 _must_check_ int index_encode_snapshot(const struct snapshot_info *info,

@@ -8,6 +8,7 @@
  */
 #include "store/index_int.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -17,7 +18,9 @@
 enum {
 	OBJECT_ROW = 20,
 	SEGMENT_ROW = 8,
+	GC_ROW = 12,
 };
+static const char gc_key[] = "gc";
 
 static struct index_key oid_key(const struct oid *id)
 {
@@ -42,15 +45,10 @@ static int get_exact(struct index_txn *t, enum index_table table,
 
 /* --- objects ------------------------------------------------------------ */
 
-int index_get_object(struct index_txn *t, const struct oid *id,
-		     struct segment_place *ret_place)
+static int object_decode(const uint8_t *row, struct segment_place *ret_place)
 {
 	struct segment_place place;
-	uint8_t row[OBJECT_ROW];
-	int r = get_exact(t, INDEX_OBJECTS, oid_key(id), row, sizeof row);
 
-	if (r < 0)
-		return r;
 	place = (struct segment_place){
 		.segment = bytes_load_u32(row),
 		.stored_len = bytes_load_u32(row + 4),
@@ -63,6 +61,46 @@ int index_get_object(struct index_txn *t, const struct oid *id,
 		return -EFSCORRUPTED;
 	*ret_place = place;
 	return 0;
+}
+
+int index_get_object(struct index_txn *t, const struct oid *id,
+		     struct segment_place *ret_place)
+{
+	uint8_t row[OBJECT_ROW];
+	int r = get_exact(t, INDEX_OBJECTS, oid_key(id), row, sizeof row);
+
+	return r < 0 ? r : object_decode(row, ret_place);
+}
+
+struct each_object {
+	index_object_fn fn;
+	void *ctx;
+};
+
+static int each_object(void *ctx, struct index_key key, struct index_key value)
+{
+	const struct each_object *e = ctx;
+	struct segment_place place;
+	struct oid id;
+	int r;
+
+	if (key.len != OID_BYTES || value.len != OBJECT_ROW)
+		return -EFSCORRUPTED;
+	memcpy(id.b, key.data, OID_BYTES);
+	r = object_decode(value.data, &place);
+	return r < 0 ? r : e->fn(e->ctx, &id, &place);
+}
+
+int index_each_object(struct index_txn *t, index_object_fn fn, void *ctx)
+{
+	struct each_object e = {fn, ctx};
+
+	return index_each(t, INDEX_OBJECTS, each_object, &e);
+}
+
+int index_delete_object(struct index_txn *t, const struct oid *id)
+{
+	return index_delete(t, INDEX_OBJECTS, oid_key(id));
 }
 
 int index_put_object(struct index_txn *t, const struct oid *id,
@@ -143,6 +181,40 @@ int index_list_segments(struct index_txn *t, struct buf *out)
 		buf_put(out, &s, sizeof s);
 	}
 	return buf_error(out);
+}
+
+int index_delete_segment(struct index_txn *t, uint32_t number)
+{
+	uint8_t key[4];
+
+	segment_key(number, key);
+	return index_delete(t, INDEX_SEGMENTS, index_key_of(key, sizeof key));
+}
+
+int index_get_gc(struct index_txn *t, struct index_gc *ret_gc)
+{
+	uint8_t row[GC_ROW];
+	int r = get_exact(t, INDEX_META, ref_key(gc_key), row, sizeof row);
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (r == -ENOENT)
+		memset(row, 0, sizeof row);
+	*ret_gc = (struct index_gc){
+		.generation = bytes_load_u64(row),
+		.next_segment = bytes_load_u32(row + 8),
+	};
+	return 0;
+}
+
+int index_put_gc(struct index_txn *t, const struct index_gc *gc)
+{
+	uint8_t row[GC_ROW];
+
+	bytes_store_u64(row, gc->generation);
+	bytes_store_u32(row + 8, gc->next_segment);
+	return index_put(t, INDEX_META, ref_key(gc_key),
+			 index_key_of(row, sizeof row), false);
 }
 
 /* --- snapshots ---------------------------------------------------------- */

@@ -11,6 +11,10 @@
  * of its own for that one read. A least-recently-used list would save nothing
  * below 64 GiB and cost a shared write on every read.
  *
+ * gc removes segments under other processes. An open one is read on, its bytes
+ * stay right; but it would hold its space, so the store says when to look for
+ * such (read.c). Numbers are never used twice: a slot cannot hold a namesake.
+ *
  * Why no mmap: a truncated or failing file would be SIGBUS in the server.
  */
 #include "store/segment_int.h"
@@ -19,6 +23,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include "base/bytes.h"
@@ -34,6 +39,7 @@ struct slot {
 	int fd; /* -1: empty */
 	uint32_t number;
 	uint32_t users;
+	bool removed; /* the file is gone: close it when nobody reads */
 };
 
 struct segments {
@@ -116,11 +122,12 @@ static void record_header(const struct oid *id, uint8_t encoding,
 	memcpy(ret + 16, id->b, OID_BYTES);
 }
 
-void segment_record_encode(const struct oid *id, const void *payload,
-			   uint32_t len, uint8_t ret[SEGMENT_RECORD_BYTES])
+void segment_record_encode(const struct oid *id, enum segment_encoding encoding,
+			   const void *payload, uint32_t stored_len,
+			   uint8_t ret[SEGMENT_RECORD_BYTES])
 {
-	record_header(id, SEGMENT_RAW, len, ret);
-	bytes_store_u64(ret + 40, record_checksum(ret, payload, len));
+	record_header(id, (uint8_t)encoding, stored_len, ret);
+	bytes_store_u64(ret + 40, record_checksum(ret, payload, stored_len));
 }
 
 /* --- open segments ------------------------------------------------------ */
@@ -145,7 +152,7 @@ static struct slot *take_slot_locked(struct segments *g, uint32_t number)
 {
 	struct slot *s = &g->slots[number % OPEN_MAX_SEGMENTS];
 
-	if (s->fd < 0 || s->number != number)
+	if (s->fd < 0 || s->number != number || s->removed)
 		return NULL;
 	s->users++;
 	return s;
@@ -165,6 +172,14 @@ static struct slot *fill_slot_locked(struct segments *g, uint32_t number,
 		(void)close(s->fd);
 	*s = (struct slot){.fd = fd, .number = number, .users = 1};
 	return s;
+}
+
+static void empty_slot_locked(struct segments *g, struct slot *s)
+	REQUIRES(&g->lock);
+static void empty_slot_locked(struct segments *g, struct slot *s)
+{
+	(void)close(s->fd);
+	*s = (struct slot){.fd = -1};
 }
 
 /* Borrows a descriptor of the segment; *ret_slot is NULL when it is only for
@@ -197,7 +212,25 @@ static void give_back(struct segments *g, struct slot *s, int fd)
 		return;
 	}
 	mutex_lock(&g->lock);
-	s->users--;
+	if (--s->users == 0 && s->removed)
+		empty_slot_locked(g, s);
+	mutex_unlock(&g->lock);
+}
+
+void segments_drop_removed(struct segments *g)
+{
+	struct stat st;
+
+	mutex_lock(&g->lock);
+	for (size_t i = 0; i < ARRAY_SIZE(g->slots); i++) {
+		struct slot *s = &g->slots[i];
+
+		if (s->fd < 0 || fstat(s->fd, &st) < 0 || st.st_nlink > 0)
+			continue;
+		s->removed = true;
+		if (s->users == 0)
+			empty_slot_locked(g, s);
+	}
 	mutex_unlock(&g->lock);
 }
 
@@ -262,6 +295,27 @@ static int read_raw(struct segments *g, const struct segment_place *p,
 		return -EFSCORRUPTED;
 	r = read_frame(g, p, header, raw);
 	return r < 0 ? r : check_frame(p, id, header, raw);
+}
+
+int segment_read_stored(struct segments *g, const struct segment_place *p,
+			const struct oid *id, struct buf *out)
+{
+	uint8_t header[SEGMENT_RECORD_BYTES];
+	uint8_t *payload;
+	int r;
+
+	if (p->stored_len > FORMAT_MAX_OBJECT)
+		return -EFSCORRUPTED;
+	r = buf_reserve(out, (size_t)p->stored_len + 1);
+	if (r < 0)
+		return r;
+	payload = out->data + out->len;
+	r = read_frame(g, p, header, payload);
+	if (r == 0)
+		r = check_frame(p, id, header, payload);
+	if (r == 0)
+		out->len += p->stored_len;
+	return r;
 }
 
 static int read_deflate(struct segments *g, const struct segment_place *p,

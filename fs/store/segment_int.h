@@ -15,6 +15,7 @@
 #ifndef COWFS_STORE_SEGMENT_INT_H
 #define COWFS_STORE_SEGMENT_INT_H
 
+#include "base/buf.h"
 #include "object/oid.h"
 
 #include <stdint.h>
@@ -46,16 +47,25 @@ _must_check_ int segments_open(int store_fd, struct segments **ret_segments);
 void segments_close(struct segments *g);
 int segments_fd(const struct segments *g);
 
+/* Lets go of open segments whose file was removed: their space comes back. */
+void segments_drop_removed(struct segments *g);
+
 /* Reads oid_length(id) checked bytes into raw; after an error raw is zeroed. */
 _must_check_ int segment_read(struct segments *g, const struct segment_place *p,
 			      const struct oid *id, void *raw);
+
+/* Appends the payload of a record as it is stored, checked. */
+_must_check_ int segment_read_stored(struct segments *g,
+				     const struct segment_place *p,
+				     const struct oid *id, struct buf *out);
 
 void segment_name(uint32_t number, char ret_name[SEGMENT_NAME_BYTES]);
 void segment_header_encode(uint32_t number, uint8_t ret[SEGMENT_HEADER_BYTES]);
 /* Returns the bytes that a record takes with its padding. */
 uint64_t segment_record_bytes(uint32_t stored_len);
-/* Frames a raw payload. */
-void segment_record_encode(const struct oid *id, const void *payload,
-			   uint32_t len, uint8_t ret[SEGMENT_RECORD_BYTES]);
+/* Frames a payload of stored_len bytes in that encoding. */
+void segment_record_encode(const struct oid *id, enum segment_encoding encoding,
+			   const void *payload, uint32_t stored_len,
+			   uint8_t ret[SEGMENT_RECORD_BYTES]);
 
 #endif

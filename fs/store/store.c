@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening and closing, reading objects, the snapshots' records.
+ * Opening and closing, the snapshots' records.
  *
  * LMDB may be open once in a process only (a second close would drop the
  * locks of the first), so a registry lets all opens of one directory in one
@@ -20,7 +20,6 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/mutex.h"
-#include "object/format.h"
 
 static struct mutex registry_lock = MUTEX_INIT;
 static struct store *registry; /* protected by registry_lock */
@@ -219,42 +218,6 @@ const char *store_path(const struct store *s)
 int store_fd(const struct store *s)
 {
 	return s->fd;
-}
-
-/* --- objects ------------------------------------------------------------ */
-
-int store_read(struct store *s, const struct oid *id, void *raw)
-{
-	struct segment_place place;
-	int r = index_lookup(s->index, id, &place);
-
-	return r < 0 ? r : segment_read(s->segments, &place, id, raw);
-}
-
-int store_get(struct store *s, const struct oid *id, struct buf *out)
-{
-	struct segment_place place;
-	int r = index_lookup(s->index, id, &place);
-
-	if (r < 0)
-		return r;
-	if (oid_length(id) > FORMAT_MAX_OBJECT)
-		return -EFSCORRUPTED;
-	/* At least one byte, so that there is a place to point to. */
-	r = buf_reserve(out, oid_length(id) + 1);
-	if (r == 0)
-		r = segment_read(s->segments, &place, id, out->data + out->len);
-	if (r == 0)
-		out->len += oid_length(id);
-	return r;
-}
-
-int store_has(struct store *s, const struct oid *id)
-{
-	struct segment_place place;
-	int r = index_lookup(s->index, id, &place);
-
-	return r == 0 ? 1 : r == -ENOENT ? 0 : r;
 }
 
 /* --- snapshots ---------------------------------------------------------- */

@@ -52,6 +52,15 @@ _must_check_ int store_read(struct store *s, const struct oid *id, void *raw);
 /* Returns 1 or 0. */
 _must_check_ int store_has(struct store *s, const struct oid *id);
 
+/* Looks for segments that gc has removed and lets them go. Reads do that too,
+ * but a server may have none for a long time. */
+void store_refresh(struct store *s);
+/* Keeps gc from deleting while the descriptor is open: for who is about to make
+ * a root of something that it found. Waits while a gc deletes. */
+_must_check_ int store_pin(struct store *s, int *ret_pin);
+/* Says whether a gc works or waits, so that a batch would have to wait. */
+bool store_is_collecting(struct store *s);
+
 /* Starts a group of puts. -EROFS: the store is open for reading only. */
 _must_check_ int batch_begin(struct store *s, struct batch **ret_batch);
 /* Stores bytes and returns their name. On a dedup hit the bytes are compared;

@@ -216,7 +216,8 @@ static int take_segment(struct writer *w)
 {
 	_cleanup_buf_ struct buf list = {0};
 	struct index_segment s = {0};
-	uint32_t next = 1;
+	struct index_gc gc;
+	uint32_t next;
 	int r;
 
 	{
@@ -225,15 +226,19 @@ static int take_segment(struct writer *w)
 		r = index_txn_begin(w->index, false, &t);
 		if (r == 0)
 			r = index_list_segments(&t, &list);
+		if (r == 0)
+			r = index_get_gc(&t, &gc);
 		if (r < 0)
 			return r;
 	}
+	next = MAX(gc.next_segment, 1U);
 	/* From the newest: the last one is the likeliest to have room. */
 	for (size_t i = list.len / sizeof s; i-- > 0;) {
 		memcpy(&s, list.data + i * sizeof s, sizeof s);
 		if (s.number >= next)
 			next = s.number + 1;
-		if (s.end < w->limit && take_existing(w, s.number) == 0)
+		if (!w->fresh && s.end < w->limit &&
+		    take_existing(w, s.number) == 0)
 			return 0;
 	}
 	return make_next(w, next);
@@ -317,6 +322,13 @@ static void copy_in(struct writer *w, const uint8_t *header, const void *data,
 int writer_append(struct writer *w, const struct oid *id, const void *data,
 		  size_t len, struct segment_place *ret_place)
 {
+	return writer_append_stored(w, id, SEGMENT_RAW, data, len, ret_place);
+}
+
+int writer_append_stored(struct writer *w, const struct oid *id,
+			 enum segment_encoding encoding, const void *data,
+			 size_t len, struct segment_place *ret_place)
+{
 	const uint64_t all = segment_record_bytes((uint32_t)len);
 	uint8_t header[SEGMENT_RECORD_BYTES];
 	struct segment_place place;
@@ -332,9 +344,9 @@ int writer_append(struct writer *w, const struct oid *id, const void *data,
 		.segment = w->number,
 		.stored_len = (uint32_t)len,
 		.offset = writer_end(w),
-		.encoding = SEGMENT_RAW,
+		.encoding = (uint8_t)encoding,
 	};
-	segment_record_encode(id, data, (uint32_t)len, header);
+	segment_record_encode(id, encoding, data, (uint32_t)len, header);
 	if (all > WRITER_BUFFER_BYTES)
 		r = write_through(w, header, data, len);
 	else

@@ -28,6 +28,7 @@ struct writer {
 	uint64_t flushed;   /* end of what the file has; the buffer follows */
 	bool dirty;	    /* the file was written to since then */
 	bool keep_tail;	    /* a commit's outcome is unknown: cut nothing */
+	bool fresh;	    /* takes new segments only (gc) */
 	uint64_t limit;	    /* a segment of this size takes no more */
 	uint8_t *buffer;
 	size_t used;
@@ -41,6 +42,11 @@ void writer_close(struct writer *w);
 _must_check_ int writer_append(struct writer *w, const struct oid *id,
 			       const void *data, size_t len,
 			       struct segment_place *ret_place);
+/* Appends one record in any encoding. */
+_must_check_ int writer_append_stored(struct writer *w, const struct oid *id,
+				      enum segment_encoding encoding,
+				      const void *data, size_t len,
+				      struct segment_place *ret_place);
 /* Writes the buffer to the file. */
 _must_check_ int writer_flush(struct writer *w);
 /* Writes the buffer and syncs the file; no-op when nothing is new. */

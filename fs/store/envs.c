@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which snapshots environments stand on. What an environment is belongs to the
+ * layer above; here only the head of the file `env` is known (docs/format.md):
+ * magic, version, the snapshot's name, and the checksum over all of it. One
+ * that cannot be read stops whoever asks: what it stands on is not known, and
+ * so not what may be deleted.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/name.h"
+#include "object/format.h"
+#include "store/gc_int.h"
+
+enum { ENV_FILE_MAX = 16 << 10, ENV_SNAPSHOT_AT = 8, CHECKSUM_BYTES = 8 };
+
+static int decode(const struct buf *b, struct oid *ret_id)
+{
+	const size_t len = b->len < CHECKSUM_BYTES ? 0
+						   : b->len - CHECKSUM_BYTES;
+	struct oid id;
+
+	if (len < ENV_SNAPSHOT_AT + OID_BYTES ||
+	    bytes_load_u64(b->data + len) != oid_checksum(b->data, len, 0))
+		return -EFSBADCRC;
+	if (bytes_load_u32(b->data) != FORMAT_ENV_MAGIC)
+		return -EFSCORRUPTED;
+	if (bytes_load_u32(b->data + 4) != FORMAT_VERSION)
+		return -EPROTONOSUPPORT;
+	memcpy(id.b, b->data + ENV_SNAPSHOT_AT, OID_BYTES);
+	if (oid_kind(&id) != OID_SNAP)
+		return -EFSCORRUPTED;
+	*ret_id = id;
+	return 0;
+}
+
+/* Reads one environment's; -ENOENT: it is gone. */
+static int read_one(int envs, const char *name, struct oid *ret_id)
+{
+	_cleanup_close_ int dir =
+		openat(envs, name,
+		       O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_buf_ struct buf file = {0};
+	int r;
+
+	if (dir < 0)
+		return -errno;
+	r = io_read_file(dir, "env", ENV_FILE_MAX, &file);
+	/* Moved to the trash and emptied, or damaged? */
+	if (r == -ENOENT && faccessat(envs, name, F_OK, 0) == 0)
+		return -EFSCORRUPTED;
+	return r < 0 ? r : decode(&file, ret_id);
+}
+
+static int each(struct store *s, DIR *d, store_ref_fn fn, void *ctx,
+		struct diag *diag)
+{
+	const struct dirent *e;
+	struct oid id;
+	int r = 0;
+
+	while (r == 0 && (errno = 0, e = readdir(d))) {
+		if (!name_is_label(e->d_name))
+			continue;
+		r = read_one(dirfd(d), e->d_name, &id);
+		if (r == -ENOENT) {
+			r = 0;
+			continue;
+		}
+		if (r < 0)
+			return diag_fail(diag, r,
+					 "%s/envs/%s: its file 'env': %s",
+					 s->path, e->d_name, err_text(r));
+		r = fn(ctx, e->d_name, &id);
+	}
+	return r == 0 ? -errno : r;
+}
+
+int store_envs_int(struct store *s, store_ref_fn fn, void *ctx,
+		   struct diag *diag)
+{
+	const int fd = openat(s->fd, "envs",
+			      O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	int r;
+
+	if (!d) {
+		r = -errno;
+		if (fd >= 0)
+			(void)close(fd);
+		return diag_fail(diag, r, "%s/envs: %s", s->path, err_text(r));
+	}
+	r = each(s, d, fn, ctx, diag);
+	(void)closedir(d);
+	return r;
+}

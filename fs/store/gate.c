@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who may be in the store at once: writers of objects together, or one gc.
+ *
+ * A writer that finds an object in the store does not write it again, so
+ * nothing may be deleted between that look and its commit: each holds STORE/lock
+ * shared, gc takes it alone for as long as it marks and deletes. flock is not
+ * fair: with a stream of imports gc would never get it. So everybody passes a
+ * gate before, the flock of the folder segments/: a writer holds it shared for
+ * the moment of taking the lock, gc holds it alone while it waits and works.
+ *
+ * Not everybody who needs gc kept out writes objects: a server that turns a
+ * snapshot into an environment takes STORE/lock without the gate, so that it
+ * waits for the work of a gc only and never for the imports that gc waits for.
+ */
+#include "store/store_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+
+/* Opens and locks; -EWOULDBLOCK with LOCK_NB in op. */
+static int lock_name(struct store *s, const char *name, int op)
+{
+	_cleanup_close_ int fd =
+		openat(s->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	do {
+		r = flock(fd, op);
+	} while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : TAKE_FD(fd);
+}
+
+int gate_enter_int(struct store *s, int *ret_lock)
+{
+	_cleanup_close_ int gate = lock_name(s, "segments", LOCK_SH);
+	int lock;
+
+	if (gate < 0)
+		return gate;
+	lock = lock_name(s, "lock", LOCK_SH);
+	if (lock < 0)
+		return lock;
+	*ret_lock = lock;
+	return 0;
+}
+
+int store_pin(struct store *s, int *ret_pin)
+{
+	int lock = lock_name(s, "lock", LOCK_SH);
+
+	if (lock < 0)
+		return lock;
+	*ret_pin = lock;
+	return 0;
+}
+
+bool store_is_collecting(struct store *s)
+{
+	_cleanup_close_ int gate = lock_name(s, "segments", LOCK_SH | LOCK_NB);
+
+	return gate == -EWOULDBLOCK;
+}
+
+/* Takes a lock alone, and says when it has to wait for it. */
+static int lock_alone(struct store *s, const char *name,
+		      void (*waiting)(void *), void *ctx)
+{
+	int fd = lock_name(s, name, LOCK_EX | LOCK_NB);
+
+	if (fd != -EWOULDBLOCK)
+		return fd;
+	if (waiting)
+		waiting(ctx);
+	return lock_name(s, name, LOCK_EX);
+}
+
+int gate_close_int(struct store *s, void (*waiting)(void *), void *ctx,
+		   struct gate *ret_gate)
+{
+	_cleanup_close_ int gate = lock_alone(s, "segments", waiting, ctx);
+	int lock;
+
+	if (gate < 0)
+		return gate;
+	lock = lock_alone(s, "lock", waiting, ctx);
+	if (lock < 0)
+		return lock;
+	*ret_gate = (struct gate){.gate = TAKE_FD(gate), .lock = lock};
+	return 0;
+}
+
+int gate_open_int(struct gate *g)
+{
+	int r;
+
+	/* Not atomic: another gc may come first, which gc_move.c allows for. */
+	do {
+		r = flock(g->lock, LOCK_SH);
+	} while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return -errno;
+	(void)close(TAKE_FD(g->gate));
+	return 0;
+}
+
+void gate_leave_int(struct gate *g)
+{
+	if (g->gate >= 0)
+		(void)close(TAKE_FD(g->gate));
+	if (g->lock >= 0)
+		(void)close(TAKE_FD(g->lock));
+}
