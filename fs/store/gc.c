@@ -217,7 +217,7 @@ static int collect(struct gc *g, struct gate *gate)
 	if (r == 0)
 		r = mark(g, grace_days);
 	if (r == 0)
-		r = gc_sweep_strays(g);
+		r = gc_sweep_files(g);
 	if (r == 0 && g->options->dry_run) {
 		estimate(g);
 		return 0;

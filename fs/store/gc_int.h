@@ -117,8 +117,9 @@ static inline struct gc_segment *gc_segments(const struct gc *g, size_t *ret_n)
 _must_check_ int gc_count(struct gc *g);
 /* Deletes the rows of what is not marked, and only keeps the others. */
 _must_check_ int gc_delete(struct gc *g);
-/* Removes files of segments that the index does not know. */
-_must_check_ int gc_sweep_strays(struct gc *g);
+/* Removes files of segments that the index does not know, and cuts off what it
+ * does not know of others. */
+_must_check_ int gc_sweep_files(struct gc *g);
 /* Chooses the segments that are worth it. */
 void gc_choose(struct gc *g);
 

@@ -164,7 +164,7 @@ int gc_delete(struct gc *g)
 	return r;
 }
 
-/* --- files that the index does not know ---------------------------------- */
+/* --- what killed writers have left ---------------------------------------- */
 
 static bool is_segment_name(const char *name, uint32_t *ret_number)
 {
@@ -178,35 +178,62 @@ static bool is_segment_name(const char *name, uint32_t *ret_number)
 	return strcmp(name, want) == 0;
 }
 
-int gc_sweep_strays(struct gc *g)
+/* Cuts what a killed writer has left behind the committed end. */
+static int cut_tail(struct gc *g, int dirfd, const char *name, uint64_t end,
+		    uint64_t size)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (size <= end || end < SEGMENT_HEADER_BYTES || end % SEGMENT_ALIGN)
+		return 0;
+	g->result->freed += size - end;
+	if (g->options->dry_run)
+		return 0;
+	fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || ftruncate(fd, (off_t)end) < 0)
+		return -errno;
+	return 0;
+}
+
+static int sweep_file(struct gc *g, int dirfd, const char *name)
+{
+	const struct gc_segment *s;
+	uint32_t number;
+	struct stat st;
+
+	if (!is_segment_name(name, &number) ||
+	    fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !S_ISREG(st.st_mode))
+		return 0;
+	s = find_segment(g, number);
+	if (s)
+		return cut_tail(g, dirfd, name, s->end, (uint64_t)st.st_size);
+	if (!g->options->dry_run && unlinkat(dirfd, name, 0) < 0)
+		return -errno;
+	g->removed = true;
+	g->result->segments++;
+	g->result->freed += (uint64_t)st.st_size;
+	return 0;
+}
+
+int gc_sweep_files(struct gc *g)
 {
 	const int fd = openat(g->store->fd, "segments",
 			      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
-	uint32_t number;
-	struct stat st;
+	int r = 0;
 
 	if (!d) {
-		const int err = errno;
-
+		r = -errno;
 		if (fd >= 0)
 			(void)close(fd);
-		return -err;
+		return r;
 	}
-	while ((e = readdir(d))) {
-		if (!is_segment_name(e->d_name, &number) ||
-		    find_segment(g, number) ||
-		    fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		if (!g->options->dry_run && unlinkat(fd, e->d_name, 0) < 0)
-			continue;
-		g->removed = true;
-		g->result->segments++;
-		g->result->freed += (uint64_t)st.st_size;
-	}
+	while (r == 0 && (e = readdir(d)))
+		r = sweep_file(g, fd, e->d_name);
 	(void)closedir(d);
-	return 0;
+	return r;
 }
 
 /* --- choosing ------------------------------------------------------------ */
