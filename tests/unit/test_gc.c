@@ -10,11 +10,9 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "object/format.h"
 #include "store/batch_int.h"
 #include "store/gc.h"
 #include "store/settings.h"
-#include "store/space.h"
 
 static const struct gc_case small = {.files = 40, .seed = 1};
 static const struct gc_case other = {.files = 40, .seed = 2, .large = 7};
@@ -499,101 +497,6 @@ TEST(a_pin_keeps_gc_out_but_not_the_gate)
 	store_close(s);
 }
 
-/* --- usage, settings, limits --------------------------------------------- */
-
-TEST(usage_tells_own_from_shared)
-{
-	const struct gc_case same = {.files = 40, .seed = 1, .large = 3};
-	struct store *s = gc_case_open(state);
-	struct oid a = gc_case_put(s, &small, "a", 5);
-	struct oid b = gc_case_put(s, &same, "b", 4);
-	struct usage u;
-
-	assert_ok(store_usage(s, NULL, &u));
-	assert_int_equal(u.count, 2);
-	assert_true(oid_equal(&u.snapshots[0].id, &a));
-	assert_true(oid_equal(&u.snapshots[1].id, &b));
-	/* Of the first: snapshot object and root; of the other the large file
-	 * too. */
-	assert_true(u.snapshots[0].own < 1000);
-	assert_true(u.snapshots[1].own > 3 * FORMAT_CHUNK_BYTES);
-	assert_true(u.snapshots[1].own < 3 * FORMAT_CHUNK_BYTES + 2000);
-	assert_int_equal(u.stored, u.shared + u.snapshots[0].own +
-					   u.snapshots[1].own);
-	assert_int_equal(u.waste, 16);
-	usage_fini(&u);
-	gc_case_env(s, "one", &a);
-	assert_ok(store_ref_delete(s, "a"));
-	assert_ok(store_snapshot_forget(s, &a));
-	assert_ok(store_usage(s, NULL, &u));
-	assert_int_equal(u.count, 2);
-	assert_true(u.snapshots[1].forgotten);
-	usage_fini(&u);
-	store_close(s);
-}
-
-TEST(settings_come_back_and_damage_is_told)
-{
-	struct store *s = gc_case_open(state);
-	struct settings in = {.max_store = UINT64_C(5) << 30, .grace_days = 30};
-	_cleanup_diag_ struct diag d = {0};
-	struct settings out;
-
-	assert_ok(settings_read(s, NULL, &out));
-	assert_int_equal(out.grace_days, 7);
-	assert_int_equal(out.max_store, 0);
-	assert_ok(settings_write(s, &in));
-	assert_ok(settings_read(s, NULL, &out));
-	assert_int_equal(out.grace_days, 30);
-	assert_int_equal(out.max_store, UINT64_C(5) << 30);
-	assert_ok(io_write_file(store_fd(s), "settings",
-				"cowfs settings 1\ngrace-days 1\n", 30, false));
-	assert_int_equal(settings_read(s, &d, &out), -EFSBADCRC);
-	assert_int_equal(d.count, 1);
-	store_close(s);
-}
-
-TEST(a_store_does_not_grow_beyond_its_limit)
-{
-	struct store *s = gc_case_open(state);
-	struct settings limit = {.max_store = 300000, .grace_days = 7};
-	uint8_t data[4096] = {0};
-	struct batch *b;
-	struct oid id;
-	int r = 0;
-
-	(void)gc_case_put(s, &small, "a", 0);
-	assert_ok(settings_write(s, &limit));
-	/* What is there already costs nothing. */
-	(void)gc_case_put(s, &small, "b", 0);
-	assert_ok(batch_begin(s, &b));
-	for (unsigned i = 0; r == 0 && i < 2000; i++) {
-		memcpy(data, &i, sizeof i);
-		r = batch_put(b, OID_BLOB, data, sizeof data, &id);
-	}
-	assert_int_equal(r, -EDQUOT);
-	assert_int_equal(batch_commit(b, NULL, NULL), -EDQUOT);
-	store_close(s);
-}
-
-TEST(the_disk_and_the_store_are_measured)
-{
-	struct store *s = gc_case_open(state);
-	struct space_use use;
-	struct space disk;
-
-	(void)gc_case_put(s, &other, "a", 0);
-	assert_ok(space_read(s, &disk));
-	assert_true(disk.reserve >= 4 << 20);
-	assert_true(disk.reserve <= 256 << 20);
-	assert_true(disk.free <= disk.total);
-	space_count(s, &use);
-	assert_true(use.segments > 3 * FORMAT_CHUNK_BYTES);
-	assert_true(use.index > 0);
-	assert_int_equal(use.envs, 0);
-	store_close(s);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -617,10 +520,6 @@ int main(void)
 			who_has_a_removed_segment_open_reads_on_and_lets_it_go),
 		RUN_SCRATCH(gc_waits_for_writers_and_keeps_what_they_found),
 		RUN_SCRATCH(a_pin_keeps_gc_out_but_not_the_gate),
-		RUN_SCRATCH(usage_tells_own_from_shared),
-		RUN_SCRATCH(settings_come_back_and_damage_is_told),
-		RUN_SCRATCH(a_store_does_not_grow_beyond_its_limit),
-		RUN_SCRATCH(the_disk_and_the_store_are_measured),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
