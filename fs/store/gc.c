@@ -151,7 +151,7 @@ static int empty_trash(struct gc *g)
 static int tell_readers(struct gc *g)
 {
 	_cleanup_index_txn_ struct index_txn t = {0};
-	struct index_gc gc;
+	struct index_gc gc = {0};
 	int r = index_txn_begin(g->store->index, true, &t);
 
 	if (r == 0)

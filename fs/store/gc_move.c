@@ -65,7 +65,7 @@ static int apply_move(struct index_txn *t, const struct gc_move *m)
 
 static int drop_row(struct index_txn *t, uint32_t number)
 {
-	struct index_gc gc;
+	struct index_gc gc = {0};
 	int r = index_get_gc(t, &gc);
 
 	if (r == 0)
@@ -166,7 +166,7 @@ static int lock_segment(struct gc *g, uint32_t number)
 static int is_unchanged(struct gc *g, const struct gc_segment *s)
 {
 	_cleanup_index_txn_ struct index_txn t = {0};
-	uint64_t end;
+	uint64_t end = 0;
 	int r = index_txn_begin(g->store->index, false, &t);
 
 	if (r == 0)

@@ -168,13 +168,13 @@ int gc_delete(struct gc *g)
 
 static bool is_segment_name(const char *name, uint32_t *ret_number)
 {
+	const unsigned long number = strtoul(name, NULL, 10);
 	char want[SEGMENT_NAME_BYTES];
-	unsigned number;
 
-	if (sscanf(name, "%10u", &number) != 1)
+	if (number > UINT32_MAX)
 		return false;
-	segment_name(number, want);
-	*ret_number = number;
+	segment_name((uint32_t)number, want);
+	*ret_number = (uint32_t)number;
 	return strcmp(name, want) == 0;
 }
 
@@ -198,7 +198,7 @@ static int cut_tail(struct gc *g, int dirfd, const char *name, uint64_t end,
 static int sweep_file(struct gc *g, int dirfd, const char *name)
 {
 	const struct gc_segment *s;
-	uint32_t number;
+	uint32_t number = 0;
 	struct stat st;
 
 	if (!is_segment_name(name, &number) ||
@@ -263,7 +263,7 @@ void gc_choose(struct gc *g)
 {
 	size_t n;
 	struct gc_segment *all = gc_segments(g, &n);
-	_cleanup_free_ struct gc_segment **sorted = calloc(n + 1, sizeof *all);
+	_cleanup_free_ struct gc_segment **sorted = calloc(n + 1, sizeof(void *));
 	uint64_t waste = 0;
 	uint64_t live = 0;
 
@@ -278,7 +278,7 @@ void gc_choose(struct gc *g)
 	/* Without memory the first rule has to do. */
 	if (!sorted)
 		return;
-	qsort(sorted, n, sizeof *sorted, compare_fill);
+	qsort(sorted, n, sizeof(void *), compare_fill);
 	for (size_t i = 0; i < n; i++) {
 		const uint64_t own = waste_of(sorted[i]);
 

@@ -24,7 +24,7 @@ enum { MOVED_TRIES = 16 }; /* each needs a gc in between */
 static int note_commit(struct store *s, uint64_t seen)
 {
 	_cleanup_index_txn_ struct index_txn t = {0};
-	struct index_gc gc;
+	struct index_gc gc = {0};
 	int r = index_txn_begin(s->index, false, &t);
 
 	if (r == 0)

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -22,18 +21,28 @@ enum { SETTINGS_FILE_MAX = 4096 };
 
 static const char first_line[] = "cowfs settings 1\n";
 
-/* Reads "NAME NUMBER" lines. */
+/* Reads a line "NAME NUMBER". */
+static bool read_line(const char *line, const char *name, uint64_t *ret_n)
+{
+	const size_t len = strlen(name);
+
+	if (strncmp(line, name, len) != 0 || line[len] != ' ')
+		return false;
+	*ret_n = strtoull(line + len, NULL, 10);
+	return true;
+}
+
 static int parse(const char *text, struct settings *s)
 {
 	for (const char *line = text; *line;) {
 		const char *end = strchr(line, '\n');
-		uint64_t n;
+		uint64_t n = 0;
 
 		if (!end)
 			return -EFSCORRUPTED;
-		if (sscanf(line, "max-store %" SCNu64, &n) == 1)
+		if (read_line(line, "max-store", &n))
 			s->max_store = n;
-		else if (sscanf(line, "grace-days %" SCNu64, &n) == 1 &&
+		else if (read_line(line, "grace-days", &n) &&
 			 n <= SETTINGS_MAX_GRACE_DAYS)
 			s->grace_days = (uint32_t)n;
 		line = end + 1;

@@ -118,7 +118,7 @@ static int check_limit(struct store *s, struct room *room, uint64_t n)
 
 int space_check_int(struct store *s, struct room *room, uint64_t n)
 {
-	struct space disk;
+	struct space disk = {0};
 	int r;
 
 	if (n > room->bytes) {

@@ -74,7 +74,7 @@ static void count_objects(const struct mark *m, struct usage *u)
 		u->stored += bytes;
 		if (o->owner == MARK_SHARED)
 			u->shared += bytes;
-		else
+		else if (o->owner <= u->count)
 			u->snapshots[o->owner - 1].own += bytes;
 	}
 }
@@ -93,7 +93,7 @@ static int read_usage(struct store *s, struct diag *diag, struct usage *u)
 {
 	_cleanup_(mark_fini) struct mark m = {.sharing = true};
 	_cleanup_close_ int pin = -1;
-	struct store_stat stat;
+	struct store_stat stat = {0};
 	int r = store_pin(s, &pin);
 
 	if (r == 0)

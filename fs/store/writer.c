@@ -216,7 +216,7 @@ static int take_segment(struct writer *w)
 {
 	_cleanup_buf_ struct buf list = {0};
 	struct index_segment s = {0};
-	struct index_gc gc;
+	struct index_gc gc = {0};
 	uint32_t next;
 	int r;
 
