@@ -98,6 +98,8 @@ class Load:
             shutil.copytree(last, tree)
             with self.lock:  # from here on rm may take it
                 self.origins[name] = last
+            # All that are left are looked at in the end: not too many.
+            time.sleep(0.02 * len(self.origins))
             for _ in range(4):
                 victim = rng.choice([p for p in sorted(tree.rglob("*"))
                                      if p.is_file()])
@@ -135,7 +137,6 @@ class Load:
         rng = random.Random(7)
         while time.monotonic() < self.end:
             time.sleep(0.3)
-            # All that are left are looked at in the end: not too many.
             count = max(1, len(self.origins) - 50)
             some = [x for x in (self.take(rng) for _ in range(count)) if x[0]]
             if some:
@@ -334,3 +335,44 @@ def test_an_old_tree_is_gone_on_with(plain, tmp_path):
         assert plain.finish(collector, 60).code == 0
         assert plain.run("gc").code == 0
         plain.run("rm", "y")
+
+
+@pytest.fixture
+def small_disk(as_root, cowfs):
+    """The store is on a disk of 48 MiB of its own."""
+    cowfs.path.mkdir()
+    mount = cowfs.spawn(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs",
+                         cowfs.path])
+    assert cowfs.finish(mount, 10).code == 0
+    yield cowfs
+    cowfs.run("umount", "--all", "--discard")
+    cowfs.run("daemon", "stop")
+    # Its removal by the server's end: nothing else holds it.
+    assert cowfs.finish(cowfs.spawn(["umount", cowfs.path]), 10).code == 0
+    cowfs.path.rmdir()
+
+
+def test_an_import_leaves_room_for_environments(small_disk, tmp_path):
+    cowfs = small_disk
+    rng = random.Random(1)
+    tree = tmp_path / "t"
+    tree.mkdir()
+    for i in range(30):
+        (tree / f"f{i}").write_bytes(rng.randbytes(1 << 20))
+    cowfs.load(tree, "fits")
+    path = cowfs.mount("fits", "e")
+    big = tmp_path / "big"
+    big.mkdir()
+    for i in range(30):
+        (big / f"g{i}").write_bytes(rng.randbytes(1 << 20))
+    result = cowfs.run("import", big, "-t", "big", expect=3)
+    assert one_line_error(result) and "full" in result.err
+    # The environment has its reserve; the import left nothing.
+    cowfs.sh(path, "head -c 3000000 /dev/urandom > new && sync new")
+    assert cowfs.run("--json", "snapshots").out.count('"v":1') == 1
+    cowfs.run("umount", "e", "--discard")
+    cowfs.run("rm", "fits")
+    freed = cowfs.run("--json", "gc").json()[0]["freed_bytes"]
+    assert freed > 30 << 20
+    cowfs.load(big, "big")
+    assert_same_tree(cowfs, cowfs.mount("big", "e"), big)
