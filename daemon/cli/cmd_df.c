@@ -28,12 +28,9 @@ static const struct out_col store_columns[] = {
 };
 
 static const struct out_col snapshot_columns[] = {
-	{"kind", NULL, OUT_STR},
-	{"snapshot", "SNAPSHOT", OUT_ID},
-	{"refs", "NAMES", OUT_LIST},
-	{"bytes", "SIZE", OUT_SIZE},
-	{"own_bytes", "OWN", OUT_SIZE},
-	{"forgotten", NULL, OUT_BOOL},
+	{"kind", NULL, OUT_STR},	{"snapshot", "SNAPSHOT", OUT_ID},
+	{"refs", "NAMES", OUT_LIST},	{"bytes", "SIZE", OUT_SIZE},
+	{"own_bytes", "OWN", OUT_SIZE}, {"forgotten", NULL, OUT_BOOL},
 };
 
 static void usage_closep(struct usage *u)

@@ -31,10 +31,10 @@ static const struct opt_def options[] = {
 };
 
 static const struct out_col columns[] = {
-	{"snapshots", NULL, OUT_COUNT},	   {"objects", NULL, OUT_COUNT},
-	{"segments", NULL, OUT_COUNT},	   {"freed_bytes", NULL, OUT_SIZE},
-	{"compressed", NULL, OUT_COUNT},   {"live_objects", NULL, OUT_COUNT},
-	{"live_bytes", NULL, OUT_SIZE},	   {"dry_run", NULL, OUT_BOOL},
+	{"snapshots", NULL, OUT_COUNT},	 {"objects", NULL, OUT_COUNT},
+	{"segments", NULL, OUT_COUNT},	 {"freed_bytes", NULL, OUT_SIZE},
+	{"compressed", NULL, OUT_COUNT}, {"live_objects", NULL, OUT_COUNT},
+	{"live_bytes", NULL, OUT_SIZE},	 {"dry_run", NULL, OUT_BOOL},
 };
 
 static void say_waiting(void *ctx)

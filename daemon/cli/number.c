@@ -44,7 +44,8 @@ int number_read_size(const char *text, uint64_t *ret_bytes)
 	const char *unit = end && *end ? strchr(units, *end) : NULL;
 	unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
 
-	if (!end || (*end && (!unit || end[1])) || n > (uint64_t)INT64_MAX >> shift)
+	if (!end || (*end && (!unit || end[1])) ||
+	    n > (uint64_t)INT64_MAX >> shift)
 		return -EINVAL;
 	*ret_bytes = n << shift;
 	return 0;

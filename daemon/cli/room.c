@@ -25,8 +25,8 @@ int room_fail(const struct call *c, struct store *s, int err, const char *what)
 	_cleanup_buf_ struct buf a = {0}, b = {0};
 	struct settings settings = {0};
 	struct space disk = {0};
-	const bool limit = err == -EDQUOT &&
-			   settings_read(s, NULL, &settings) == 0;
+	const bool limit =
+		err == -EDQUOT && settings_read(s, NULL, &settings) == 0;
 
 	(void)!space_read(s, &disk);
 	if (limit)

@@ -13,8 +13,7 @@
 #include "store/store.h"
 
 /* Says why there was no room for what: err is -ENOSPC or -EDQUOT. */
-int room_fail(const struct call *c, struct store *s, int err,
-	      const char *what);
+int room_fail(const struct call *c, struct store *s, int err, const char *what);
 /* Warns when the disk of the store is nearly full. */
 void room_warn(const struct call *c, struct store *s);
 

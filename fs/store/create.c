@@ -76,7 +76,8 @@ static unsigned long sealed_version(struct buf *text)
 	static const char key[] = "cowfs store ";
 	const char *s = buf_str(text);
 
-	if (!s || !store_is_sealed_int(text) || strncmp(s, key, strlen(key)) != 0)
+	if (!s || !store_is_sealed_int(text) ||
+	    strncmp(s, key, strlen(key)) != 0)
 		return 0;
 	return strtoul(s + strlen(key), NULL, 10);
 }

@@ -23,8 +23,8 @@ enum { ENV_FILE_MAX = 16 << 10, ENV_SNAPSHOT_AT = 8, CHECKSUM_BYTES = 8 };
 
 static int decode(const struct buf *b, struct oid *ret_id)
 {
-	const size_t len = b->len < CHECKSUM_BYTES ? 0
-						   : b->len - CHECKSUM_BYTES;
+	const size_t len =
+		b->len < CHECKSUM_BYTES ? 0 : b->len - CHECKSUM_BYTES;
 	struct oid id;
 
 	if (len < ENV_SNAPSHOT_AT + OID_BYTES ||
@@ -44,9 +44,8 @@ static int decode(const struct buf *b, struct oid *ret_id)
 /* Reads one environment's; -ENOENT: it is gone. */
 static int read_one(int envs, const char *name, struct oid *ret_id)
 {
-	_cleanup_close_ int dir =
-		openat(envs, name,
-		       O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_close_ int dir = openat(
+		envs, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	_cleanup_buf_ struct buf file = {0};
 	int r;
 

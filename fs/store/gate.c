@@ -3,11 +3,12 @@
  * Who may be in the store at once: writers of objects together, or one gc.
  *
  * A writer that finds an object in the store does not write it again, so
- * nothing may be deleted between that look and its commit: each holds STORE/lock
- * shared, gc takes it alone for as long as it marks and deletes. flock is not
- * fair: with a stream of imports gc would never get it. So everybody passes a
- * gate before, the flock of the folder segments/: a writer holds it shared for
- * the moment of taking the lock, gc holds it alone while it waits and works.
+ * nothing may be deleted between that look and its commit: each holds
+ * STORE/lock shared, gc takes it alone for as long as it marks and deletes.
+ * flock is not fair: with a stream of imports gc would never get it. So
+ * everybody passes a gate before, the flock of the folder segments/: a writer
+ * holds it shared for the moment of taking the lock, gc holds it alone while it
+ * waits and works.
  *
  * Not everybody who needs gc kept out writes objects: a server that turns a
  * snapshot into an environment takes STORE/lock without the gate, so that it

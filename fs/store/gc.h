@@ -18,20 +18,20 @@
 #include "store/store.h"
 
 struct gc_options {
-	bool dry_run;  /* only say what would be done */
-	bool compress; /* deflate what no environment uses */
-	bool trash;    /* empty STORE/trash: no server runs that would */
+	bool dry_run;	/* only say what would be done */
+	bool compress;	/* deflate what no environment uses */
+	bool trash;	/* empty STORE/trash: no server runs that would */
 	int grace_days; /* of snapshots without a name; below 0: as set */
 	void (*waiting)(void *ctx); /* NULL or: others are at work */
 	void *ctx;
 };
 
 struct gc_result {
-	uint64_t snapshots;	   /* forgotten */
-	uint64_t objects;	   /* deleted */
-	uint64_t segments;	   /* removed */
-	uint64_t freed;		   /* bytes on disk, what was written deducted */
-	uint64_t compressed;	   /* objects */
+	uint64_t snapshots;  /* forgotten */
+	uint64_t objects;    /* deleted */
+	uint64_t segments;   /* removed */
+	uint64_t freed;	     /* bytes on disk, what was written deducted */
+	uint64_t compressed; /* objects */
 	uint64_t live_objects;
 	uint64_t live_bytes;
 };

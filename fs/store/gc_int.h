@@ -81,9 +81,9 @@ bool roots_has(const struct buf *sorted, const struct oid *id);
 
 struct gc_segment {
 	uint32_t number;
-	uint64_t end;	/* committed, when marking */
-	uint64_t live;	/* bytes of records that are kept */
-	size_t first;	/* of its objects in gc.mark.objects */
+	uint64_t end;  /* committed, when marking */
+	uint64_t live; /* bytes of records that are kept */
+	size_t first;  /* of its objects in gc.mark.objects */
 	size_t count;
 	bool chosen;
 };
@@ -97,13 +97,13 @@ struct gc {
 	struct mark mark;    /* after gc_delete: the live ones, by place */
 	struct buf segments; /* of struct gc_segment, by number */
 	struct writer writer;
-	bool writing; /* the writer is open */
-	struct buf moves;    /* of struct gc_move: copied, not yet in the index */
-	struct buf stored;   /* a record's payload */
-	struct buf packed;   /* likewise, deflated */
-	uint64_t appended;   /* bytes of records written */
-	int damage;	     /* the first that was left aside */
-	bool removed;	     /* some segment's file is gone */
+	bool writing;	   /* the writer is open */
+	struct buf moves;  /* of struct gc_move: copied, not yet in the index */
+	struct buf stored; /* a record's payload */
+	struct buf packed; /* likewise, deflated */
+	uint64_t appended; /* bytes of records written */
+	int damage;	   /* the first that was left aside */
+	bool removed;	   /* some segment's file is gone */
 };
 
 static inline struct gc_segment *gc_segments(const struct gc *g, size_t *ret_n)
@@ -123,7 +123,8 @@ _must_check_ int gc_sweep_files(struct gc *g);
 /* Chooses the segments that are worth it. */
 void gc_choose(struct gc *g);
 
-/* gc_move.c: deflates records, rewrites the chosen segments and removes them. */
+/* gc_move.c: deflates records, rewrites the chosen segments and removes them.
+ */
 _must_check_ int gc_compress(struct gc *g);
 _must_check_ int gc_rewrite(struct gc *g);
 

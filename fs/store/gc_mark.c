@@ -131,9 +131,10 @@ static int fail_at(struct mark *m, const struct oid *id, int err,
 	char hex[OID_HEX + 1];
 
 	oid_to_hex(id, hex);
-	return diag_fail(m->diag, err,
-			 "object %s, which is needed, %s: cowfs fsck tells more",
-			 hex, why);
+	return diag_fail(
+		m->diag, err,
+		"object %s, which is needed, %s: cowfs fsck tells more", hex,
+		why);
 }
 
 static bool has_children(const struct oid *id)

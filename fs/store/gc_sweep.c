@@ -263,7 +263,8 @@ void gc_choose(struct gc *g)
 {
 	size_t n;
 	struct gc_segment *all = gc_segments(g, &n);
-	_cleanup_free_ struct gc_segment **sorted = calloc(n + 1, sizeof(void *));
+	_cleanup_free_ struct gc_segment **sorted =
+		calloc(n + 1, sizeof(void *));
 	uint64_t waste = 0;
 	uint64_t live = 0;
 

@@ -14,10 +14,10 @@
 #include "store/store.h"
 
 struct room {
-	uint64_t bytes;	 /* may be appended before the next question */
-	uint64_t used;	 /* by the store, when it was counted last */
-	uint64_t since;	 /* bytes appended since then */
-	uint64_t limit;	 /* of the store; 0: none */
+	uint64_t bytes; /* may be appended before the next question */
+	uint64_t used;	/* by the store, when it was counted last */
+	uint64_t since; /* bytes appended since then */
+	uint64_t limit; /* of the store; 0: none */
 	bool known;
 };
 

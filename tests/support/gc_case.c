@@ -144,8 +144,8 @@ static struct oid put_root(struct batch *b, const struct gc_case *c,
 struct oid gc_case_put(struct store *s, const struct gc_case *c,
 		       const char *ref, int64_t time_sec)
 {
-	struct snapshot_info info = {.time_sec = time_sec ? time_sec
-							  : time(NULL)};
+	struct snapshot_info info = {.time_sec =
+					     time_sec ? time_sec : time(NULL)};
 	struct snap snap = {.mode = S_IFDIR | 0755, .subdirs = 1};
 	_cleanup_buf_ struct buf out = {0};
 	struct batch *b;

@@ -60,8 +60,8 @@ TEST(a_young_snapshot_without_a_name_stays_an_old_one_goes)
 {
 	struct store *s = gc_case_open(state);
 	struct oid young = gc_case_put(s, &small, NULL, 0);
-	struct oid old = gc_case_put(s, &other, NULL,
-				     time(NULL) - INT64_C(8) * 86400);
+	struct oid old =
+		gc_case_put(s, &other, NULL, time(NULL) - INT64_C(8) * 86400);
 	struct gc_options o = {.grace_days = -1};
 
 	assert_int_equal(collect(s, &o).snapshots, 1);

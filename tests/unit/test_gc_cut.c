@@ -99,8 +99,8 @@ static void prepare(void **state, struct cut *c)
 
 	c->gone = gc_case_put(s, &gone, "gone", 0);
 	c->kept = gc_case_put(s, &kept, "kept", 0);
-	c->old = gc_case_put(s, &(struct gc_case){.files = 30, .seed = 3},
-			     NULL, 1);
+	c->old = gc_case_put(s, &(struct gc_case){.files = 30, .seed = 3}, NULL,
+			     1);
 	c->plain = gc_case_put(s, &plain, "plain", 0);
 	store_close(s);
 }

@@ -30,8 +30,8 @@ TEST(usage_tells_own_from_shared)
 	assert_true(u.snapshots[0].own < 1000);
 	assert_true(u.snapshots[1].own > 3 * FORMAT_CHUNK_BYTES);
 	assert_true(u.snapshots[1].own < 3 * FORMAT_CHUNK_BYTES + 2000);
-	assert_int_equal(u.stored, u.shared + u.snapshots[0].own +
-					   u.snapshots[1].own);
+	assert_int_equal(u.stored,
+			 u.shared + u.snapshots[0].own + u.snapshots[1].own);
 	assert_int_equal(u.waste, 16);
 	usage_fini(&u);
 	gc_case_env(s, "one", &a);
