@@ -22,7 +22,7 @@
 enum { REDRAW_NS = 100 * 1000 * 1000, NS_PER_S = 1000 * 1000 * 1000 };
 #define ERASE_LINE "\r\033[K"
 
-enum { OPT_TAG, OPT_EXCLUDE, OPT_SKIP, OPT_CROSS, OPT_MESSAGE };
+enum { OPT_TAG, OPT_EXCLUDE, OPT_SKIP, OPT_CROSS, OPT_RESCAN, OPT_MESSAGE };
 
 static const struct opt_def options[] = {
 	[OPT_TAG] = {"tag", 't', OPT_VALUE, ARG_TEXT, "NAME:TAG",
@@ -33,6 +33,8 @@ static const struct opt_def options[] = {
 		      "leave out unreadable files instead of failing"},
 	[OPT_CROSS] = {"cross-mounts", 0, OPT_FLAG, ARG_NONE, NULL,
 		       "take in what is mounted below PATH"},
+	[OPT_RESCAN] = {"rescan", 0, OPT_FLAG, ARG_NONE, NULL,
+			"read all files, also unchanged ones"},
 	[OPT_MESSAGE] = {"message", 'm', OPT_VALUE, ARG_TEXT, "MSG",
 			 "remember this text beside the snapshot"},
 };
@@ -42,7 +44,7 @@ static const struct out_col columns[] = {
 	{"inodes", NULL, OUT_COUNT},  {"files", NULL, OUT_COUNT},
 	{"bytes", NULL, OUT_SIZE},    {"stored_bytes", NULL, OUT_SIZE},
 	{"sockets", NULL, OUT_COUNT}, {"locks", NULL, OUT_COUNT},
-	{"skipped", NULL, OUT_COUNT},
+	{"skipped", NULL, OUT_COUNT}, {"unchanged", NULL, OUT_COUNT},
 };
 
 struct progress {
@@ -158,6 +160,7 @@ static int print_result(const struct call *c, const char *ref,
 			    out_num(res->sockets),
 			    out_num(res->locks),
 			    out_num(res->skipped),
+			    out_num(res->unchanged),
 		    });
 	out_printf(&o, "%s\n", hex);
 	return call_finish(c, &o, CODE_DONE);
@@ -173,6 +176,7 @@ static int run(struct call *c)
 	struct import_options o = {
 		.skip_unreadable = opt_has(a, OPT_SKIP),
 		.cross_mounts = opt_has(a, OPT_CROSS),
+		.rescan = opt_has(a, OPT_RESCAN),
 		.message = opt_value(a, OPT_MESSAGE),
 	};
 	int r;

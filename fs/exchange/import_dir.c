@@ -30,6 +30,7 @@ static void importer_fini(struct importer *imp)
 	batch_abort(imp->batch);
 	import_globs_fini(imp);
 	import_links_fini(imp);
+	import_scan_fini(imp->scan);
 	free(imp->sockets.first);
 	free(imp->locks.first);
 	free(imp->skipped.first);
@@ -151,6 +152,8 @@ static int import_root(struct importer *imp, const char *path)
 	if (r < 0)
 		return r;
 	r = batch_begin(imp->store, &imp->batch);
+	if (r == 0)
+		r = import_scan_begin(imp, fd, path);
 	if (r < 0)
 		return r;
 	r = import_walk(imp, fd, &root);
@@ -187,6 +190,7 @@ int import_dir(struct store *s, const char *path, const char *ref,
 			r = import_fail(&imp, r);
 		return r;
 	}
+	import_scan_save(&imp);
 	import_report(&imp);
 	*ret_result = imp.result;
 	return 0;

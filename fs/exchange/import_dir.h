@@ -10,6 +10,9 @@
  * not settle fails the import. Inside a .git directory refs, HEAD, index and
  * logs are read before objects, and objects/pack is listed again at the end.
  *
+ * A second import of a path does not open files that have not changed since
+ * the first; ids do not depend on it.
+ *
  * Contract
  *   Ownership   everything stays the caller's
  *   Durability  the snapshot is on stable storage when import_dir returns 0;
@@ -38,6 +41,7 @@ struct import_options {
 	size_t exclude_count;
 	bool skip_unreadable; /* leave out and count instead of failing */
 	bool cross_mounts;
+	bool rescan; /* read all files, whatever the last import has seen */
 	const char *message;
 	/* Called every few hundred files; may be NULL. */
 	void (*progress)(void *ctx, const struct import_progress *p);
@@ -48,6 +52,7 @@ struct import_result {
 	struct oid id;
 	uint64_t inodes;
 	uint64_t files;
+	uint64_t unchanged; /* of these not read: as the last import saw them */
 	uint64_t bytes;
 	uint64_t stored_bytes; /* appended to the store */
 	uint64_t sockets;      /* left out */

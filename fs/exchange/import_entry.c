@@ -52,16 +52,52 @@ static int open_error(int err)
 	return err;
 }
 
-static int add_to_group(struct importer *imp, int fd, const struct stat *st,
-			struct import_node *node)
+static int add_to_group(struct importer *imp, int fd, const char *name,
+			const struct stat *st, struct import_node *node)
 {
 	struct import_group *g;
 	int r;
 
-	r = import_group_add(imp, fd, st, &node->e, &g);
+	r = import_group_add(imp, fd, name, st, &node->e, &g);
 	if (r < 0)
 		return r;
 	return import_group_join(imp, g, node);
+}
+
+static int count_file(struct importer *imp)
+{
+	imp->result.files++;
+	import_progress(imp);
+	return IMPORT_TAKEN;
+}
+
+/* Takes a file that is as the last import saw it, without opening it.
+ * IMPORT_RETYPED: it is not. */
+static NOT_RECURSIVE int take_unchanged(struct importer *imp, int dirfd,
+					const char *name,
+					struct import_node *node)
+{
+	struct import_group *g;
+	struct stat st;
+	int r = 0;
+
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) <
+		    0 ||
+	    !import_scan_find(imp, &st, &node->e))
+		return IMPORT_RETYPED;
+	g = st.st_nlink > 1 ? import_group_find(imp, dirfd, name, &st) : NULL;
+	if (g) {
+		r = import_group_join(imp, g, node);
+	} else {
+		import_attributes(&st, &node->e);
+		imp->result.bytes += node->e.size;
+		if (st.st_nlink > 1)
+			r = add_to_group(imp, dirfd, name, &st, node);
+	}
+	if (r < 0)
+		return r;
+	imp->result.unchanged++;
+	return count_file(imp);
 }
 
 static NOT_RECURSIVE int take_file(struct importer *imp, int dirfd,
@@ -83,7 +119,7 @@ static NOT_RECURSIVE int take_file(struct importer *imp, int dirfd,
 		import_left_out(imp, &imp->mounts);
 		return IMPORT_LEFT_OUT;
 	}
-	g = st.st_nlink > 1 ? import_group_find(imp, fd, &st) : NULL;
+	g = st.st_nlink > 1 ? import_group_find(imp, fd, "", &st) : NULL;
 	if (g) {
 		r = import_group_join(imp, g, node);
 	} else {
@@ -93,13 +129,9 @@ static NOT_RECURSIVE int take_file(struct importer *imp, int dirfd,
 		import_attributes(&st, &node->e);
 		imp->result.bytes += node->e.size;
 		if (st.st_nlink > 1)
-			r = add_to_group(imp, fd, &st, node);
+			r = add_to_group(imp, fd, "", &st, node);
 	}
-	if (r < 0)
-		return r;
-	imp->result.files++;
-	import_progress(imp);
-	return IMPORT_TAKEN;
+	return r < 0 ? r : count_file(imp);
 }
 
 static int read_target(struct importer *imp, int fd, struct tree_entry *e)
@@ -137,7 +169,7 @@ static NOT_RECURSIVE int take_special(struct importer *imp, int dirfd,
 		import_left_out(imp, &imp->sockets);
 		return IMPORT_LEFT_OUT;
 	}
-	g = st.st_nlink > 1 ? import_group_find(imp, fd, &st) : NULL;
+	g = st.st_nlink > 1 ? import_group_find(imp, fd, "", &st) : NULL;
 	if (g)
 		return import_group_join(imp, g, node);
 	import_attributes(&st, &node->e);
@@ -146,7 +178,7 @@ static NOT_RECURSIVE int take_special(struct importer *imp, int dirfd,
 	if (r == 0)
 		r = import_xattrs(imp, fd, st.st_dev, true, &node->e.xattrs);
 	if (r == 0 && st.st_nlink > 1)
-		r = add_to_group(imp, fd, &st, node);
+		r = add_to_group(imp, fd, "", &st, node);
 	return r;
 }
 
@@ -217,8 +249,14 @@ static int entry_take(struct importer *imp, int dirfd, const char *name,
 	if (type == DT_DIR)
 		return take_dir(imp, dirfd, name, node);
 	if (type == DT_REG) {
+		int r = IMPORT_RETYPED;
+
 		import_see_outward(imp, dirfd, name);
-		return import_settle(imp, take_file(imp, dirfd, name, node));
+		if (import_scan_known(imp))
+			r = take_unchanged(imp, dirfd, name, node);
+		if (r == IMPORT_RETYPED)
+			r = take_file(imp, dirfd, name, node);
+		return import_settle(imp, r);
 	}
 	return import_settle(imp, take_special(imp, dirfd, name, node));
 }

@@ -53,6 +53,7 @@ struct reading {
 	uint64_t data_end;  /* what is between data_end and data a hole */
 	struct buf chunks;  /* manifest of a big file */
 	struct oid content; /* of a small file */
+	bool trusted;	    /* the next import may rely on its times */
 };
 
 static int64_t timespec_ns(const struct timespec *t)
@@ -60,8 +61,9 @@ static int64_t timespec_ns(const struct timespec *t)
 	return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
 }
 
-/* Says whether somebody has the file open for writing, or may have. A break of
- * the lease while we hold it sends a signal: one that is ignored. */
+/* Says whether somebody has the file open for writing, or may have; a mapping
+ * counts. A break of the lease while we hold it sends a signal: one that is
+ * ignored. */
 static bool has_writer(int fd)
 {
 	if (fcntl(fd, F_SETSIG, SIGURG) < 0 ||
@@ -243,8 +245,19 @@ static int reading_confirm(struct reading *rd, const struct stat *before,
 	return 0;
 }
 
+/* Before the first byte is read: who opens the file for writing after that
+ * changes its times. */
+static bool is_trusted(const struct reading *rd, const struct stat *st)
+{
+	const enum import_trust t = import_scan_trust(rd->imp, st);
+
+	return t == IMPORT_TRUST_FULL ||
+	       (t == IMPORT_TRUST_UNWRITTEN && !has_writer(rd->fd));
+}
+
 static void reading_begin(struct reading *rd, const struct stat *st)
 {
+	rd->trusted = is_trusted(rd, st);
 	rd->size = (uint64_t)st->st_size;
 	rd->sparse = rd->size > FORMAT_CHUNK_BYTES &&
 		     (uint64_t)st->st_blocks < rd->size / 512;
@@ -318,6 +331,8 @@ int import_file(struct importer *imp, int fd, struct stat *st,
 		r = reading_store(&rd, &e->content);
 	buf_fini(&rd.chunks);
 	e->size = rd.size;
+	if (r == 0 && rd.trusted)
+		import_scan_note(imp, st, e);
 	if (r == -EAGAIN)
 		return diag_fail(imp->diag, -EBUSY,
 				 "%s: changes while it is read, and does not "

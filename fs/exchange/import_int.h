@@ -70,6 +70,7 @@ struct import_left {
 };
 
 struct import_glob;
+struct import_scan;
 
 struct importer {
 	struct store *store;
@@ -98,6 +99,8 @@ struct importer {
 	struct import_glob *globs;
 	size_t glob_count;
 	bool globs_need_path;
+
+	struct import_scan *scan; /* NULL: nothing is remembered */
 
 	struct hmap groups;
 	struct import_group *all_groups;
@@ -205,14 +208,42 @@ _must_check_ int import_file(struct importer *imp, int fd, struct stat *st,
 _must_check_ int import_xattrs(struct importer *imp, int fd, dev_t dev,
 			       bool is_path, struct oid *ret_id);
 
+/* --- what the last import saw (import_scan.c) --------------------------- */
+
+/* What must be so for a file to be remembered once it was read. */
+enum import_trust {
+	IMPORT_TRUST_NONE,	/* it is not */
+	IMPORT_TRUST_UNWRITTEN, /* nobody has it open for writing */
+	IMPORT_TRUST_FULL,
+};
+
+/* Reads what is remembered of the source; called before the first put. */
+_must_check_ int import_scan_begin(struct importer *imp, int root_fd,
+				   const char *path);
+void import_scan_fini(struct import_scan *s);
+/* Says whether anything is remembered. */
+bool import_scan_known(const struct importer *imp);
+/* Finds a file that has not changed, and whose content is in the store; fills
+ * size, content and xattrs then. */
+bool import_scan_find(struct importer *imp, const struct stat *st,
+		      struct tree_entry *e);
+enum import_trust import_scan_trust(const struct importer *imp,
+				    const struct stat *st);
+/* Remembers a file that was read. */
+void import_scan_note(struct importer *imp, const struct stat *st,
+		      const struct tree_entry *e);
+/* Leaves it all to the next import; after the commit. */
+void import_scan_save(struct importer *imp);
+
 /* --- hard links (import_links.c) --------------------------------------- */
 
-/* Finds the group of a file; NULL when it is new (or its number re-used). */
+/* Finds the group of a file; NULL when it is new (or its number re-used). The
+ * file is name in the directory fd, or fd itself with the name "". */
 struct import_group *import_group_find(struct importer *imp, int fd,
-				       const struct stat *st);
+				       const char *name, const struct stat *st);
 /* Remembers a file with several names. */
 _must_check_ int import_group_add(struct importer *imp, int fd,
-				  const struct stat *st,
+				  const char *name, const struct stat *st,
 				  const struct tree_entry *e,
 				  struct import_group **ret_group);
 /* Makes node one of the group's names. */

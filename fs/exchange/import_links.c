@@ -27,12 +27,13 @@ static uint64_t inode_hash(const struct stat *st)
 			     ((uint64_t)st->st_dev << 48));
 }
 
-static uint64_t birth_ns(int fd)
+static uint64_t birth_ns(int fd, const char *name, const struct stat *st)
 {
+	const int flags = AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW;
 	struct statx stx;
 
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &stx) < 0 ||
-	    !(stx.stx_mask & STATX_BTIME))
+	if (statx(fd, name, flags, STATX_BTIME | STATX_INO, &stx) < 0 ||
+	    !(stx.stx_mask & STATX_BTIME) || stx.stx_ino != st->st_ino)
 		return 0;
 	return (uint64_t)stx.stx_btime.tv_sec * 1000000000 +
 	       stx.stx_btime.tv_nsec;
@@ -48,7 +49,7 @@ static bool is_unchanged(const struct stat *a, const struct stat *b)
 }
 
 struct import_group *import_group_find(struct importer *imp, int fd,
-				       const struct stat *st)
+				       const char *name, const struct stat *st)
 {
 	struct hnode *n = hmap_first(&imp->groups, inode_hash(st));
 	struct import_group *g;
@@ -63,15 +64,15 @@ struct import_group *import_group_find(struct importer *imp, int fd,
 		return NULL;
 	if (is_unchanged(&g->st, st))
 		return g;
-	birth = birth_ns(fd);
+	birth = birth_ns(fd, name, st);
 	if (birth && birth == g->birth_ns)
 		return g;
 	hmap_remove(&imp->groups, &g->node);
 	return NULL;
 }
 
-int import_group_add(struct importer *imp, int fd, const struct stat *st,
-		     const struct tree_entry *e,
+int import_group_add(struct importer *imp, int fd, const char *name,
+		     const struct stat *st, const struct tree_entry *e,
 		     struct import_group **ret_group)
 {
 	_cleanup_free_ struct import_group *g = calloc(1, sizeof *g);
@@ -87,7 +88,7 @@ int import_group_add(struct importer *imp, int fd, const struct stat *st,
 		memcpy(target, e->target, e->target_len);
 	}
 	g->st = *st;
-	g->birth_ns = birth_ns(fd);
+	g->birth_ns = birth_ns(fd, name, st);
 	g->e = *e;
 	r = hmap_insert(&imp->groups, &g->node, inode_hash(st));
 	if (r < 0)

@@ -26,6 +26,8 @@ enum {
 	FORMAT_SEGMENT_MAGIC = 0x31475743,  /* "CWG1" at a segment's start */
 	FORMAT_JOURNAL_MAGIC = 0x314a5743,  /* "CWJ1" */
 	FORMAT_ENV_MAGIC = 0x31455743,	    /* "CWE1" */
+	FORMAT_SCAN_MAGIC = 0x314e5743,	    /* "CWN1" in STORE/scans */
+	FORMAT_SCAN_VERSION = 1,
 
 	/* A file above one chunk is always a manifest of chunks of this size. */
 	FORMAT_CHUNK_SHIFT = 17,

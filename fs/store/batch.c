@@ -269,6 +269,12 @@ int batch_get(struct batch *b, const struct oid *id, struct buf *out)
 	return r;
 }
 
+/* The shared lock on STORE/lock is what keeps the object. */
+int batch_has(struct batch *b, const struct oid *id)
+{
+	return find_pending(b, id) ? 1 : store_has(b->store, id);
+}
+
 uint64_t batch_bytes_written(const struct batch *b)
 {
 	return b->written;

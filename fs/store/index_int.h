@@ -148,6 +148,12 @@ _must_check_ int index_put_ref(struct index_txn *t, const char *ref,
 			       const struct oid *id);
 _must_check_ int index_delete_ref(struct index_txn *t, const char *ref);
 
+/* The epoch (store.h). Who deletes a row of INDEX_OBJECTS must end the epoch
+ * in the same transaction; no epoch is no error then. */
+_must_check_ int index_get_epoch(struct index_txn *t, uint64_t *ret_epoch);
+_must_check_ int index_put_epoch(struct index_txn *t, uint64_t epoch);
+_must_check_ int index_end_epoch(struct index_txn *t);
+
 static inline struct index_key index_key_of(const void *data, size_t len)
 {
 	return (struct index_key){data, len};

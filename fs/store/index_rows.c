@@ -19,6 +19,7 @@ enum {
 	OBJECT_ROW = 20,
 	SEGMENT_ROW = 8,
 	GC_ROW = 12,
+	EPOCH_ROW = 8,
 };
 static const char gc_key[] = "gc";
 
@@ -100,7 +101,9 @@ int index_each_object(struct index_txn *t, index_object_fn fn, void *ctx)
 
 int index_delete_object(struct index_txn *t, const struct oid *id)
 {
-	return index_delete(t, INDEX_OBJECTS, oid_key(id));
+	int r = index_delete(t, INDEX_OBJECTS, oid_key(id));
+
+	return r < 0 ? r : index_end_epoch(t);
 }
 
 int index_put_object(struct index_txn *t, const struct oid *id,
@@ -321,4 +324,38 @@ int index_put_ref(struct index_txn *t, const char *ref, const struct oid *id)
 int index_delete_ref(struct index_txn *t, const char *ref)
 {
 	return index_delete(t, INDEX_REFS, ref_key(ref));
+}
+
+/* --- epoch -------------------------------------------------------------- */
+
+static struct index_key epoch_key(void)
+{
+	return index_key_of("epoch", 5);
+}
+
+int index_get_epoch(struct index_txn *t, uint64_t *ret_epoch)
+{
+	uint8_t row[EPOCH_ROW];
+	int r = get_exact(t, INDEX_META, epoch_key(), row, sizeof row);
+
+	if (r < 0)
+		return r;
+	*ret_epoch = bytes_load_u64(row);
+	return 0;
+}
+
+int index_put_epoch(struct index_txn *t, uint64_t epoch)
+{
+	uint8_t row[EPOCH_ROW];
+
+	bytes_store_u64(row, epoch);
+	return index_put(t, INDEX_META, epoch_key(),
+			 index_key_of(row, sizeof row), false);
+}
+
+int index_end_epoch(struct index_txn *t)
+{
+	int r = index_delete(t, INDEX_META, epoch_key());
+
+	return r == -ENOENT ? 0 : r;
 }

@@ -73,6 +73,9 @@ _must_check_ int batch_put(struct batch *b, enum oid_kind kind,
 /* Like store_get, and sees what the batch has put. */
 _must_check_ int batch_get(struct batch *b, const struct oid *id,
 			   struct buf *out);
+/* Says whether an object is there, put by this batch or before: 1 or 0. It
+ * stays at least until the batch has ended. Its bytes are not looked at. */
+_must_check_ int batch_has(struct batch *b, const struct oid *id);
 /* Says how many bytes the batch has appended so far. */
 uint64_t batch_bytes_written(const struct batch *b);
 
@@ -129,6 +132,22 @@ _must_check_ int store_snapshot_forget(struct store *s, const struct oid *id);
 /* Checks NAME or NAME:TAG and writes NAME:TAG with the default tag. -EINVAL. */
 _must_check_ int store_ref_normalize(const char *ref, char *ret_ref, size_t n);
 enum { STORE_REF_MAX = 2 * 64 + 2 }; /* bytes with NUL */
+
+/* --- scans: what an import remembers for the next one ------------------- */
+
+/* A scan is a cache: bytes under a name, which may be gone at any time and
+ * are not synced. Its reader checks them. */
+enum { STORE_SCAN_NAME_MAX = 64 }; /* bytes with NUL; no '/' */
+/* Appends the scan of that name. -ENOENT; -EFBIG: more than max bytes. */
+_must_check_ int store_scan_read(struct store *s, const char *name, size_t max,
+				 struct buf *out);
+/* Sets it, as a whole; forgets scans that nobody has read for a month. */
+_must_check_ int store_scan_replace(struct store *s, const char *name,
+				    const void *data, size_t len);
+/* Reads the store's epoch, a random number; makes one when there is none. As
+ * long as it is the same, no object was removed from the store: a name that
+ * is there stands for the same bytes as before. */
+_must_check_ int store_epoch(struct store *s, uint64_t *ret_epoch);
 
 /* Counters for `show`, `stat` and tests. */
 struct store_stat {

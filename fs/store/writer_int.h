@@ -17,7 +17,10 @@
 
 #include "store/index_int.h"
 
-enum { WRITER_BUFFER_BYTES = 1 << 20 };
+enum {
+	WRITER_BUFFER_BYTES = 1 << 20,
+	WRITER_AHEAD_BYTES = 8 << 20, /* the disk is given at a time */
+};
 
 struct writer {
 	struct segments *segments;
@@ -26,6 +29,7 @@ struct writer {
 	uint32_t number;
 	uint64_t committed; /* end that the index knows */
 	uint64_t flushed;   /* end of what the file has; the buffer follows */
+	uint64_t started;   /* the disk was told to write up to here */
 	bool dirty;	    /* the file was written to since then */
 	bool keep_tail;	    /* a commit's outcome is unknown: cut nothing */
 	bool fresh;	    /* takes new segments only (gc) */
