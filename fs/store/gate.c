@@ -98,7 +98,8 @@ int gate_open_int(struct gate *g)
 {
 	int r;
 
-	/* Not atomic: another gc may come first, which gc_move.c allows for. */
+	/* Not atomic. Another gc waits at the gate; whoever takes the lock
+	 * without it may come between, which gc_move.c allows for. */
 	do {
 		r = flock(g->lock, LOCK_SH);
 	} while (r < 0 && errno == EINTR);
