@@ -232,6 +232,28 @@ TEST(a_new_and_a_lost_name_of_a_file_are_seen)
 	case_close(&c);
 }
 
+TEST(one_changed_file_costs_it_its_directories_and_the_snapshot)
+{
+	struct store_stat before, after;
+	struct import_case c;
+
+	case_open(&c, *state);
+	make_files(&c);
+	assert_ok(mkdirat(c.src_fd, "dir/a", 0755));
+	assert_ok(mkdirat(c.src_fd, "dir/a/b", 0755));
+	make_text(c.src_fd, "dir/a/b/file", "one");
+	settle();
+	assert_ok(case_import(&c, "store"));
+	assert_ok(store_stat(c.store, &before));
+	make_text(c.src_fd, "dir/a/b/file", "two");
+	assert_ok(case_import(&c, "store"));
+	assert_ok(store_stat(c.store, &after));
+	/* The content, b, a, dir, the root, the snapshot. */
+	assert_int_equal(after.objects - before.objects, 6);
+	assert_unchanged(&c, FILES);
+	case_close(&c);
+}
+
 static void assert_content(struct import_case *c, const char *path,
 			   const void *want, size_t len)
 {
@@ -483,6 +505,8 @@ int main(void)
 			a_second_import_opens_no_file_and_gives_the_same_id),
 		RUN_SCRATCH(every_change_of_a_file_is_seen),
 		RUN_SCRATCH(a_new_and_a_lost_name_of_a_file_are_seen),
+		RUN_SCRATCH(
+			one_changed_file_costs_it_its_directories_and_the_snapshot),
 		RUN_SCRATCH(changes_within_one_tick_of_the_clock_are_seen),
 		RUN_SCRATCH(
 			a_file_that_changed_just_before_the_import_is_not_remembered),
