@@ -384,7 +384,9 @@ int base_lookup(struct base *b, uint64_t dir_ino, const char *name, size_t len,
 	return r;
 }
 
-int base_name(struct base *b, uint64_t ino, struct buf *out)
+/* Appends the name, or the target, of the entry at a position. */
+static int entry_text(struct base *b, uint64_t ino, bool target,
+		      struct buf *out)
 {
 	struct tree_entry t;
 	struct object *o;
@@ -395,23 +397,20 @@ int base_name(struct base *b, uint64_t ino, struct buf *out)
 	if (r < 0)
 		return r;
 	tree_entry_at(&o->tree, i, &t);
-	buf_put(out, t.name, t.name_len);
+	if (target)
+		buf_put(out, t.target, t.target_len);
+	else
+		buf_put(out, t.name, t.name_len);
 	base_unpin(b, o);
 	return buf_error(out);
 }
 
+int base_name(struct base *b, uint64_t ino, struct buf *out)
+{
+	return entry_text(b, ino, false, out);
+}
+
 int base_target(struct base *b, uint64_t ino, struct buf *out)
 {
-	struct tree_entry t;
-	struct object *o;
-	uint64_t dir;
-	uint32_t i;
-	int r = base_walk(b, ino, &dir, &o, &i);
-
-	if (r < 0)
-		return r;
-	tree_entry_at(&o->tree, i, &t);
-	buf_put(out, t.target, t.target_len);
-	base_unpin(b, o);
-	return buf_error(out);
+	return entry_text(b, ino, true, out);
 }

@@ -331,6 +331,16 @@ int env_setxattr(struct env *e, uint64_t ino, const char *name,
 	return r;
 }
 
+/* Answers as getxattr(2) does: the length; the bytes when size is not 0. */
+static ssize_t give(const struct buf *b, void *to, size_t size)
+{
+	if (size && b->len > size)
+		return -ERANGE;
+	if (size && b->len)
+		memcpy(to, b->data, b->len);
+	return (ssize_t)b->len;
+}
+
 ssize_t env_getxattr(struct env *e, uint64_t ino, const char *name, void *value,
 		     size_t size)
 {
@@ -340,13 +350,7 @@ ssize_t env_getxattr(struct env *e, uint64_t ino, const char *name, void *value,
 	mutex_lock(&e->lock);
 	r = xattr_value(e, ino, name, &b);
 	mutex_unlock(&e->lock);
-	if (r < 0)
-		return r;
-	if (size && b.len > size)
-		return -ERANGE;
-	if (size && b.len)
-		memcpy(value, b.data, b.len);
-	return (ssize_t)b.len;
+	return r < 0 ? r : give(&b, value, size);
 }
 
 static int list_pair(void *ctx, const struct xset_pair *p)
@@ -366,13 +370,7 @@ ssize_t env_listxattr(struct env *e, uint64_t ino, char *list, size_t size)
 	mutex_lock(&e->lock);
 	r = pairs_walk(e, ino, list_pair, &b);
 	mutex_unlock(&e->lock);
-	if (r < 0)
-		return r;
-	if (size && b.len > size)
-		return -ERANGE;
-	if (size && b.len)
-		memcpy(list, b.data, b.len);
-	return (ssize_t)b.len;
+	return r < 0 ? r : give(&b, list, size);
 }
 
 static int removexattr_locked(struct env *e, uint64_t ino, const char *name)
