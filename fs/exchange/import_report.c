@@ -84,7 +84,8 @@ int import_put(struct importer *imp, enum oid_kind kind, const void *data,
 
 void import_left_out(struct importer *imp, struct import_left *left)
 {
-	if (!left->count++)
+	left->count++;
+	if (!left->first) /* a pass made again sets the count back, not this */
 		left->first = strdup(import_path(imp));
 }
 
