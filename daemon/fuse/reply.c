@@ -46,13 +46,17 @@ static struct session *pay(struct session *s)
 static int errno_for_kernel(struct session *s, int err)
 {
 	bool damage = err == -EFSCORRUPTED || err == -EFSBADCRC;
+	char hex[OID_HEX + 1] = "";
+	struct oid id;
 
 	if (!damage && err != -EIO)
 		return -err;
 	if (s->last_bad_ino != s->head->nodeid || s->last_bad_err != err) {
-		log_error("inode %" PRIu64 ": request %" PRIu32 ": %s",
+		if (env_take_bad(s->env, &id))
+			oid_to_hex(&id, hex);
+		log_error("inode %" PRIu64 ": request %" PRIu32 ": %s%s%s",
 			  (uint64_t)s->head->nodeid, s->head->opcode,
-			  err_text(err));
+			  err_text(err), hex[0] ? ": object " : "", hex);
 		s->last_bad_ino = s->head->nodeid;
 		s->last_bad_err = err;
 	}

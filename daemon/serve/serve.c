@@ -25,11 +25,13 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "serve/server_int.h"
+#include "store/fsck.h"
 
 enum {
 	IDLE_MS = 60000,
 	NS_PER_MS = 1000000,
 	LINE_BYTES = 4096 + 512,
+	WALK_LIMIT_S = 50, /* less than the command waits for us */
 };
 
 static void keeper_lost(void *ctx)
@@ -59,7 +61,10 @@ static int server_init(struct server *s, const struct serve_args *args,
 	s->events = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->events < 0)
 		return -errno;
-	r = store_open(args->store, 0, diag, &s->store);
+	/* The fork comes before LMDB is opened. */
+	r = fsck_at_start(args->store, WALK_LIMIT_S, diag);
+	if (r == 0)
+		r = store_open(args->store, 0, diag, &s->store);
 	if (r == 0)
 		r = envs_new(&s->envs);
 	if (r == 0)

@@ -16,6 +16,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+int base_bad(struct base *b, const struct oid *id, int err)
+{
+	/* A tree names what the store does not have. */
+	if (err == -ENOENT)
+		err = -EFSCORRUPTED;
+	if (err == -EFSCORRUPTED || err == -EFSBADCRC || err == -EIO)
+		b->bad = *id;
+	return err;
+}
+
 /* --- the cache of objects ----------------------------------------------- */
 
 static void lru_unlink(struct base *b, struct object *o)
@@ -115,10 +125,10 @@ int base_object(struct base *b, const struct oid *id,
 		return -ENOMEM;
 	o->id = *id;
 	r = store_get(b->store, id, &o->bytes);
-	if (r == -ENOENT) /* a tree names what the store does not have */
-		r = -EFSCORRUPTED;
 	if (r >= 0)
 		r = object_parse(o);
+	if (r < 0)
+		r = base_bad(b, id, r);
 	if (r >= 0)
 		r = hmap_insert(&b->objects, &o->node, hash);
 	if (r < 0) {
@@ -160,7 +170,7 @@ static int base_load(struct base *b, const struct oid *snapshot)
 		return 0;
 	r = store_get(b->store, &b->snap.links, &b->links_bytes);
 	if (r < 0)
-		return r == -ENOENT ? -EFSCORRUPTED : r;
+		return base_bad(b, &b->snap.links, r);
 	return links_open(b->links_bytes.data, b->links_bytes.len, &b->links);
 }
 

@@ -25,7 +25,7 @@ static int chunk_load(struct base *b, const struct oid *id)
 	memset(&b->chunk_id, 0, sizeof b->chunk_id);
 	r = store_read(b->store, id, b->chunk);
 	if (r < 0)
-		return r == -ENOENT ? -EFSCORRUPTED : r;
+		return base_bad(b, id, r);
 	b->chunk_id = *id;
 	return 0;
 }
@@ -42,7 +42,7 @@ static int blob_read(struct base *b, const struct oid *id, uint8_t *data,
 	if (offset == 0 && n == len &&
 	    !(b->chunk && oid_equal(&b->chunk_id, id))) {
 		r = store_read(b->store, id, data);
-		return r == -ENOENT ? -EFSCORRUPTED : r;
+		return r < 0 ? base_bad(b, id, r) : r;
 	}
 	r = chunk_load(b, id);
 	if (r < 0)

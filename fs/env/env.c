@@ -321,6 +321,18 @@ bool env_is_pristine(struct env *e)
 	return pristine;
 }
 
+bool env_take_bad(struct env *e, struct oid *ret_id)
+{
+	bool known;
+
+	mutex_lock(&e->lock);
+	*ret_id = e->base.bad;
+	known = !oid_is_null(&e->base.bad);
+	memset(&e->base.bad, 0, sizeof e->base.bad);
+	mutex_unlock(&e->lock);
+	return known;
+}
+
 void env_stat(struct env *e, struct env_stat *ret_stat)
 {
 	struct stat st;

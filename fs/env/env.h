@@ -95,6 +95,10 @@ _must_check_ int env_remove(struct store *s, const char *name);
  * called in the background. One process at a time makes and empties. */
 _must_check_ int env_empty_trash(struct store *s);
 
+/* Says which object of the snapshot could not be read last, once; for the log.
+ */
+bool env_take_bad(struct env *e, struct oid *ret_id);
+
 struct env_stat {
 	uint64_t base_inodes;
 	uint64_t changed_inodes;

@@ -80,11 +80,15 @@ struct base {
 	struct base_node *nodes; /* likewise, of what was listed last */
 	struct oid chunk_id;	/* what chunk holds */
 	uint8_t *chunk;		/* the blob read last; NULL until used */
+	struct oid bad;		/* what could not be read last, or null */
 };
 
 _must_check_ int base_open(struct base *b, struct store *s,
 			   const struct oid *snapshot);
 void base_close(struct base *b);
+/* Notes which object could not be read, for the log; returns the error, that it
+ * is not there as damage. */
+int base_bad(struct base *b, const struct oid *id, int err);
 /* Finds an inode by number. -ENOENT; -EFSCORRUPTED and others: damage. */
 _must_check_ int base_find(struct base *b, uint64_t ino,
 			   struct base_node *ret_node);
@@ -346,6 +350,12 @@ void tx_target(struct env *e, uint64_t ino, const char *target);
 _must_check_ int tx_commit(struct env *e);
 /* Applies the items of one frame. -EFSCORRUPTED: they make no sense. */
 _must_check_ int apply_items(struct env *e, const uint8_t *items, size_t len);
+/* Says whether these are the first bytes of a journal of that snapshot. */
+enum {
+	JOURNAL_HEADER_BYTES = 48, /* magic, version, snapshot, salt, checksum */
+};
+bool journal_is_header(const uint8_t h[JOURNAL_HEADER_BYTES],
+		       const struct oid *snapshot);
 /* Replays the file; cuts a torn tail unless read-only. */
 _must_check_ int journal_open(struct env *e, struct diag *diag);
 void journal_close(struct env *e);

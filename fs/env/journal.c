@@ -30,7 +30,6 @@
 enum { SPARE_BYTES = 64 << 10, ALLOCATE_BYTES = 256 << 10 };
 
 enum {
-	HEADER_BYTES = 48, /* magic, version, snapshot, salt, checksum */
 	FRAME_BYTES = 24,  /* magic, length, sequence, checksum */
 	FRAME_MAX = 4 << 20,
 };
@@ -189,7 +188,7 @@ static int journal_create(struct env *e)
 		return r;
 	e->journal.fd = TAKE_FD(fd);
 	e->journal.salt = salt;
-	e->journal.end = e->journal.allocated = HEADER_BYTES;
+	e->journal.end = e->journal.allocated = JOURNAL_HEADER_BYTES;
 	e->dir_synced = false;
 	return 0;
 }
@@ -272,9 +271,17 @@ int tx_commit(struct env *e)
 
 /* --- replay --------------------------------------------------------------- */
 
+bool journal_is_header(const uint8_t h[JOURNAL_HEADER_BYTES],
+		       const struct oid *snapshot)
+{
+	return bytes_load_u32(h) == FORMAT_JOURNAL_MAGIC &&
+	       bytes_load_u64(h + 40) == oid_checksum(h, 40, 0) &&
+	       memcmp(h + 8, snapshot->b, OID_BYTES) == 0;
+}
+
 static int header_check(struct env *e, uint64_t size, struct diag *diag)
 {
-	uint8_t h[HEADER_BYTES];
+	uint8_t h[JOURNAL_HEADER_BYTES];
 	ssize_t n = io_pread(e->journal.fd, h, sizeof h, 0);
 
 	if (n < 0)
@@ -283,9 +290,7 @@ static int header_check(struct env *e, uint64_t size, struct diag *diag)
 		e->journal.end = 0;
 		return 0;
 	}
-	if (bytes_load_u32(h) != FORMAT_JOURNAL_MAGIC ||
-	    bytes_load_u64(h + 40) != oid_checksum(h, 40, 0) ||
-	    memcmp(h + 8, e->info.snapshot.b, OID_BYTES) != 0)
+	if (!journal_is_header(h, &e->info.snapshot))
 		return diag_fail(diag, -EFSCORRUPTED,
 				 "%s: its journal is damaged at byte 0",
 				 e->name);
@@ -294,7 +299,7 @@ static int header_check(struct env *e, uint64_t size, struct diag *diag)
 				 "%s: its journal is of a later version",
 				 e->name);
 	e->journal.salt = bytes_load_u64(h + 32);
-	e->journal.end = HEADER_BYTES;
+	e->journal.end = JOURNAL_HEADER_BYTES;
 	return 0;
 }
 

@@ -43,7 +43,7 @@ void store_seal_int(struct buf *text)
 		   oid_checksum(text->data, text->len, FORMAT_CHECKSUM_SEED));
 }
 
-static void encode_format(struct buf *out)
+void store_format_int(struct buf *out)
 {
 	buf_printf(out, "cowfs store %d\nhash %d\nchunk %d\n", FORMAT_VERSION,
 		   FORMAT_HASH_XXH3, FORMAT_CHUNK_SHIFT);
@@ -105,7 +105,7 @@ int store_check_format_int(int fd, const char *path, struct diag *diag)
 			"the store %s has format %lu, this cowfs knows "
 			"%d: use a newer cowfs",
 			path, version, FORMAT_VERSION);
-	encode_format(&want);
+	store_format_int(&want);
 	r = buf_error(&want);
 	if (r < 0)
 		return r;
@@ -123,9 +123,10 @@ int store_check_format_int(int fd, const char *path, struct diag *diag)
  * fresh file system has. */
 static bool is_ours(const char *name)
 {
-	static const char *const names[] = {".",	"..",	     "index",
-					    "segments", "envs",	     "trash",
-					    "lock",	"lost+found"};
+	static const char *const names[] = {
+		".",	  "..",	  "index", "index.clean", "segments",
+		"copies", "envs", "trash", "lock",	  "lost+found",
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (strcmp(name, names[i]) == 0)
@@ -173,8 +174,8 @@ static int make_lock(int fd)
 /* Fills a directory; whatever is there already is kept. */
 static int build(int fd, const char *path)
 {
-	static const char *const dirs[] = {"index", "segments", "envs",
-					   "trash"};
+	static const char *const dirs[] = {"index", "segments", "copies",
+					   "envs", "trash"};
 	_cleanup_buf_ struct buf text = {0};
 	_cleanup_buf_ struct buf dir = {0};
 	struct index *x = NULL;
@@ -187,10 +188,10 @@ static int build(int fd, const char *path)
 	if (r < 0)
 		return r;
 	buf_printf(&dir, "%s/index", path);
-	encode_format(&text);
+	store_format_int(&text);
 	r = buf_str(&dir) ? buf_error(&text) : -ENOMEM;
 	if (r == 0)
-		r = index_open(buf_str(&dir), &x);
+		r = index_open(buf_str(&dir), INDEX_MAKE, &x);
 	if (r < 0)
 		return r;
 	index_close(x);

@@ -21,13 +21,17 @@
 #include "store/index_int.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <lmdb.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/mutex.h"
+#include "store/copies_int.h"
+#include "store/mark_int.h"
 
 enum {
 	POOL_TXNS = 8,
@@ -48,6 +52,7 @@ struct index {
 	MDB_env *env;
 	MDB_dbi tables[INDEX_TABLES];
 	bool read_only;
+	int store_fd; /* -1: commits leave copies and mark alone */
 	struct mutex lock;
 	MDB_txn *pool[POOL_TXNS]; /* protected by lock; reset readers */
 	size_t pooled;		  /* protected by lock */
@@ -122,14 +127,14 @@ static int env_open_fitting(const char *dir, unsigned flags, MDB_env **ret_env)
 
 /* Opens the tables. A table's handle is good for the whole process once the
  * transaction that opened it has committed. */
-static int open_tables(struct index *x, bool create)
+static int open_tables(struct index *x, bool create, size_t count)
 {
 	MDB_txn *txn = NULL;
 	int rc = mdb_txn_begin(x->env, NULL, create ? 0 : MDB_RDONLY, &txn);
 
 	if (rc != 0)
 		return index_error(rc);
-	for (size_t i = 0; rc == 0 && i < INDEX_TABLES; i++)
+	for (size_t i = 0; rc == 0 && i < count; i++)
 		rc = mdb_dbi_open(txn, table_names[i], create ? MDB_CREATE : 0,
 				  &x->tables[i]);
 	if (rc == 0)
@@ -138,28 +143,61 @@ static int open_tables(struct index *x, bool create)
 	return index_error(rc);
 }
 
-/* Opens the tables for reading, which waits for no writer; makes them only
- * when they are missing. */
-static int open_or_make_tables(struct index *x)
+/* Says whether no table was ever made. */
+static int is_fresh(struct index *x)
 {
-	int r = open_tables(x, false);
+	MDB_stat stat;
+	int r = index_error(mdb_env_stat(x->env, &stat));
+
+	return r < 0 ? r : stat.ms_entries == 0;
+}
+
+/* Opens the tables for reading, which waits for no writer; makes them only
+ * when they are missing. That one which every store has is missing is damage:
+ * an empty one in its place would look like a store without snapshots. */
+static int open_or_make_tables(struct index *x, unsigned flags)
+{
+	int r = open_tables(x, false, INDEX_TABLES);
+	int fresh;
 
 	if (r != -ENOENT)
 		return r;
-	return x->read_only ? -EFSCORRUPTED : open_tables(x, true);
+	fresh = is_fresh(x);
+	if (fresh < 0)
+		return fresh;
+	if (!fresh || !(flags & INDEX_MAKE)) {
+		r = open_tables(x, false, INDEX_TABLES_FIRST);
+		if (r < 0)
+			return r == -ENOENT ? -EFSCORRUPTED : r;
+	}
+	/* Tables of a later revision; who only reads does without. */
+	return x->read_only ? 0 : open_tables(x, true, INDEX_TABLES);
 }
 
-int index_open(const char *dir, struct index **ret_index)
+/* LMDB would make an empty file in place of a missing one. */
+static int check_file(const char *dir)
+{
+	_cleanup_close_ int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstatat(fd, "data.mdb", &st, 0) < 0)
+		return errno == ENOENT ? -EFSCORRUPTED : -errno;
+	return S_ISREG(st.st_mode) && st.st_size > 0 ? 0 : -EFSCORRUPTED;
+}
+
+int index_open(const char *dir, unsigned flags, struct index **ret_index)
 {
 	struct index *x = calloc(1, sizeof *x);
+	int r = flags & INDEX_MAKE ? 0 : check_file(dir);
 	int dead;
-	int r;
 
 	if (!x)
 		return -ENOMEM;
 	mutex_init(&x->lock);
-	r = env_open_fitting(dir, 0, &x->env);
-	if (r == -EACCES || r == -EROFS || r == -EPERM) {
+	x->store_fd = -1;
+	if (r == 0 && !(flags & INDEX_LOOK))
+		r = env_open_fitting(dir, 0, &x->env);
+	if (r == -EACCES || r == -EROFS || r == -EPERM || (r == 0 && !x->env)) {
 		x->read_only = true;
 		r = env_open_fitting(dir, MDB_RDONLY, &x->env);
 	}
@@ -167,13 +205,23 @@ int index_open(const char *dir, struct index **ret_index)
 	if (r == 0)
 		r = index_error(mdb_reader_check(x->env, &dead));
 	if (r == 0)
-		r = open_or_make_tables(x);
+		r = open_or_make_tables(x, flags);
 	if (r < 0) {
 		index_close(x);
 		return r;
 	}
 	*ret_index = x;
 	return 0;
+}
+
+void index_attach(struct index *x, int store_fd)
+{
+	x->store_fd = store_fd;
+}
+
+int index_store_fd(const struct index *x)
+{
+	return x->store_fd;
 }
 
 void index_close(struct index *x)
@@ -260,10 +308,10 @@ int index_txn_begin(struct index *x, bool write, struct index_txn *ret_txn)
 		r = begin_read(x, &txn);
 	if (r < 0)
 		return r;
-	if (!write)
-		atomic_store_explicit(&x->seen, mdb_txn_id(txn),
-				      memory_order_relaxed);
-	*ret_txn = (struct index_txn){x, txn, write};
+	*ret_txn = (struct index_txn){.index = x, .txn = txn, .write = write};
+	/* Under LMDB's writer lock: no other commit comes between. */
+	if (write && x->store_fd >= 0)
+		ret_txn->was_marked = mark_fits(x->store_fd);
 	return 0;
 }
 
@@ -274,14 +322,25 @@ uint64_t index_seen(const struct index *x)
 
 int index_txn_commit(struct index_txn *t)
 {
-	MDB_txn *txn = t->txn;
+	MDB_txn *txn;
+	int r = copies_commit(t);
 
+	if (r < 0) {
+		index_txn_end(t);
+		return r;
+	}
+	txn = t->txn;
 	t->txn = NULL;
-	return index_error(mdb_txn_commit(txn));
+	r = index_error(mdb_txn_commit(txn));
+	if (r == 0 && t->was_marked)
+		mark_write(t->index->store_fd);
+	buf_fini(&t->changes);
+	return r;
 }
 
 void index_txn_end(struct index_txn *t)
 {
+	buf_fini(&t->changes);
 	if (!t->txn)
 		return;
 	if (t->write)
@@ -324,6 +383,31 @@ static MDB_val val_of(struct index_key k)
 			 .mv_data = (void *)(uintptr_t)k.data};
 }
 
+bool index_row_is_sound(enum index_table table, struct index_key key,
+			struct index_key value)
+{
+	MDB_val k = val_of(key);
+	MDB_val v = val_of(value);
+
+	return row_check(table, &k, &v) >= 0;
+}
+
+int index_table_by_name(const char *name)
+{
+	for (int i = 0; i < INDEX_TABLES; i++)
+		if (strcmp(table_names[i], name) == 0)
+			return i;
+	return -1;
+}
+
+bool index_map_is_possible(uint64_t bytes)
+{
+	for (uint64_t n = MAP_BYTES_MAX; n >= MAP_BYTES_MIN; n /= 4)
+		if (n == bytes)
+			return true;
+	return false;
+}
+
 int index_get(struct index_txn *t, enum index_table table, struct index_key key,
 	      void *ret, size_t cap)
 {
@@ -361,6 +445,7 @@ int index_put(struct index_txn *t, enum index_table table, struct index_key key,
 	memcpy(out, value.data, value.len);
 	bytes_store_u64(out + value.len,
 			row_checksum(table, &k, value.data, value.len));
+	copies_note(t, table, key, &value);
 	return 0;
 }
 
@@ -368,8 +453,11 @@ int index_delete(struct index_txn *t, enum index_table table,
 		 struct index_key key)
 {
 	MDB_val k = val_of(key);
+	int r = index_error(mdb_del(t->txn, t->index->tables[table], &k, NULL));
 
-	return index_error(mdb_del(t->txn, t->index->tables[table], &k, NULL));
+	if (r == 0)
+		copies_note(t, table, key, NULL);
+	return r;
 }
 
 static bool has_prefix(const MDB_val *key, struct index_key prefix)

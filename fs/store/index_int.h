@@ -30,6 +30,8 @@ enum index_table {
 	INDEX_META = 4,
 	INDEX_TABLES
 };
+/* The tables that every store has; later ones are made when missing. */
+enum { INDEX_TABLES_FIRST = 5 };
 
 enum {
 	INDEX_MAX_SOURCE = 4096,
@@ -43,6 +45,8 @@ struct index_txn {
 	struct index *index;
 	void *txn; /* LMDB's; NULL: ended */
 	bool write;
+	bool was_marked;    /* mark_int.h: the mark fitted before */
+	struct buf changes; /* of snapshots and refs, for copies_int.h */
 };
 struct index_key {
 	const void *data;
@@ -51,9 +55,19 @@ struct index_key {
 
 #define _cleanup_index_txn_ _cleanup_(index_txn_end)
 
-/* Opens (creates) the index in the directory dir. Once per process. Without
- * the right to write, or on a read-only file system, it opens for reading. */
-_must_check_ int index_open(const char *dir, struct index **ret_index);
+enum index_open_flags {
+	INDEX_MAKE = 1, /* make file and tables when missing */
+	INDEX_LOOK = 2, /* for reading only */
+};
+
+/* Opens the index in the directory dir. Once per process. Without the right to
+ * write, or on a read-only file system, it opens for reading. */
+_must_check_ int index_open(const char *dir, unsigned flags,
+			    struct index **ret_index);
+/* From now on commits keep the second copies of snapshots and refs, and the
+ * mark, in that store's directory. The descriptor is lent. */
+void index_attach(struct index *x, int store_fd);
+int index_store_fd(const struct index *x); /* -1: none */
 void index_close(struct index *x);
 bool index_is_read_only(const struct index *x);
 /* Says how many bytes of the index are in use. */
@@ -94,16 +108,28 @@ _must_check_ int index_each(struct index_txn *t, enum index_table table,
 _must_check_ int index_count(struct index_txn *t, enum index_table table,
 			     uint64_t *ret_count);
 
+/* --- what pages_int.h needs to know ------------------------------------- */
+
+/* Returns the table's number or -1. */
+int index_table_by_name(const char *name);
+/* Checks the checksum that a value ends in. */
+bool index_row_is_sound(enum index_table table, struct index_key key,
+			struct index_key value);
+/* Says whether a map of that size is one that index_open makes. */
+bool index_map_is_possible(uint64_t bytes);
+
 /* --- rows with a meaning (index_rows.c) --------------------------------- */
 
 _must_check_ int index_get_object(struct index_txn *t, const struct oid *id,
 				  struct segment_place *ret_place);
+_must_check_ int index_decode_object(const void *row, size_t len,
+				     struct segment_place *ret_place);
 _must_check_ int index_put_object(struct index_txn *t, const struct oid *id,
 				  const struct segment_place *place, bool add);
+_must_check_ int index_delete_object(struct index_txn *t, const struct oid *id);
 /* Looks an object up in a transaction of its own: the hot path. */
 _must_check_ int index_lookup(struct index *x, const struct oid *id,
 			      struct segment_place *ret_place);
-_must_check_ int index_delete_object(struct index_txn *t, const struct oid *id);
 /* Calls back for each object, by name. */
 typedef int (*index_object_fn)(void *ctx, const struct oid *id,
 			       const struct segment_place *place);
@@ -115,6 +141,7 @@ _must_check_ int index_get_segment(struct index_txn *t, uint32_t number,
 				   uint64_t *ret_end);
 _must_check_ int index_put_segment(struct index_txn *t, uint32_t number,
 				   uint64_t end);
+_must_check_ int index_delete_segment(struct index_txn *t, uint32_t number);
 struct index_segment {
 	uint32_t number;
 	uint64_t end;
@@ -122,7 +149,6 @@ struct index_segment {
 /* Appends a struct index_segment for each, by number. */
 _must_check_ int index_list_segments(struct index_txn *t, struct buf *out);
 
-_must_check_ int index_delete_segment(struct index_txn *t, uint32_t number);
 
 /* What gc leaves behind: how often it has removed segments, and the least
  * number that no segment has had. Zeros where it never has. */

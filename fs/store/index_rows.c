@@ -46,17 +46,21 @@ static int get_exact(struct index_txn *t, enum index_table table,
 
 /* --- objects ------------------------------------------------------------ */
 
-static int object_decode(const uint8_t *row, struct segment_place *ret_place)
+int index_decode_object(const void *row, size_t len,
+			struct segment_place *ret_place)
 {
+	const uint8_t *p = row;
 	struct segment_place place;
 
+	if (len != OBJECT_ROW)
+		return -EFSCORRUPTED;
 	place = (struct segment_place){
-		.segment = bytes_load_u32(row),
-		.stored_len = bytes_load_u32(row + 4),
-		.offset = bytes_load_u64(row + 8),
-		.encoding = row[16],
+		.segment = bytes_load_u32(p),
+		.stored_len = bytes_load_u32(p + 4),
+		.offset = bytes_load_u64(p + 8),
+		.encoding = p[16],
 	};
-	if ((bytes_load_u32(row + 16) >> 8) != 0 ||
+	if ((bytes_load_u32(p + 16) >> 8) != 0 ||
 	    place.offset > INT64_MAX / 2 ||
 	    place.stored_len > FORMAT_MAX_OBJECT)
 		return -EFSCORRUPTED;
@@ -70,7 +74,7 @@ int index_get_object(struct index_txn *t, const struct oid *id,
 	uint8_t row[OBJECT_ROW];
 	int r = get_exact(t, INDEX_OBJECTS, oid_key(id), row, sizeof row);
 
-	return r < 0 ? r : object_decode(row, ret_place);
+	return r < 0 ? r : index_decode_object(row, sizeof row, ret_place);
 }
 
 struct each_object {
@@ -85,10 +89,10 @@ static int each_object(void *ctx, struct index_key key, struct index_key value)
 	struct oid id;
 	int r;
 
-	if (key.len != OID_BYTES || value.len != OBJECT_ROW)
+	if (key.len != OID_BYTES)
 		return -EFSCORRUPTED;
 	memcpy(id.b, key.data, OID_BYTES);
-	r = object_decode(value.data, &place);
+	r = index_decode_object(value.data, value.len, &place);
 	return r < 0 ? r : e->fn(e->ctx, &id, &place);
 }
 
@@ -161,6 +165,14 @@ int index_put_segment(struct index_txn *t, uint32_t number, uint64_t end)
 			 index_key_of(row, sizeof row), false);
 }
 
+int index_delete_segment(struct index_txn *t, uint32_t number)
+{
+	uint8_t key[4];
+
+	segment_key(number, key);
+	return index_delete(t, INDEX_SEGMENTS, index_key_of(key, sizeof key));
+}
+
 int index_list_segments(struct index_txn *t, struct buf *out)
 {
 	_cleanup_buf_ struct buf rows = {0};
@@ -184,14 +196,6 @@ int index_list_segments(struct index_txn *t, struct buf *out)
 		buf_put(out, &s, sizeof s);
 	}
 	return buf_error(out);
-}
-
-int index_delete_segment(struct index_txn *t, uint32_t number)
-{
-	uint8_t key[4];
-
-	segment_key(number, key);
-	return index_delete(t, INDEX_SEGMENTS, index_key_of(key, sizeof key));
 }
 
 int index_get_gc(struct index_txn *t, struct index_gc *ret_gc)

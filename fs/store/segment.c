@@ -87,6 +87,20 @@ void segment_name(uint32_t number, char ret_name[SEGMENT_NAME_BYTES])
 	(void)snprintf(ret_name, SEGMENT_NAME_BYTES, "%08u.seg", number);
 }
 
+int segment_give_to_owner(int like, int dirfd, const char *name)
+{
+	const int flags = AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW;
+	struct stat dir;
+	struct stat st;
+
+	if (fstat(like, &dir) < 0 || fstatat(dirfd, name, &st, flags) < 0)
+		return -errno;
+	if (dir.st_uid == st.st_uid)
+		return 0;
+	return fchownat(dirfd, name, dir.st_uid, dir.st_gid, flags) < 0 ? -errno
+									: 0;
+}
+
 void segment_header_encode(uint32_t number, uint8_t ret[SEGMENT_HEADER_BYTES])
 {
 	bytes_store_u32(ret, FORMAT_SEGMENT_MAGIC);
@@ -109,6 +123,13 @@ static uint64_t record_checksum(const uint8_t *header, const void *payload,
 	uint64_t seed = oid_checksum(header, 40, FORMAT_RECORD_MAGIC);
 
 	return oid_checksum(payload, len, seed);
+}
+
+bool segment_record_is_sound(const uint8_t *header, const void *payload,
+			     uint32_t len)
+{
+	return bytes_load_u64(header + 40) ==
+	       record_checksum(header, payload, len);
 }
 
 static void record_header(const struct oid *id, uint8_t encoding,

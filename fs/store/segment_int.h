@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "object/oid.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -58,11 +59,17 @@ _must_check_ int segment_read(struct segments *g, const struct segment_place *p,
 _must_check_ int segment_read_stored(struct segments *g,
 				     const struct segment_place *p,
 				     const struct oid *id, struct buf *out);
+/* Gives dirfd/name ("": dirfd itself) to the owner of the directory like, when
+ * root works in another's store. */
+_must_check_ int segment_give_to_owner(int like, int dirfd, const char *name);
 
 void segment_name(uint32_t number, char ret_name[SEGMENT_NAME_BYTES]);
 void segment_header_encode(uint32_t number, uint8_t ret[SEGMENT_HEADER_BYTES]);
 /* Returns the bytes that a record takes with its padding. */
 uint64_t segment_record_bytes(uint32_t stored_len);
+/* Says whether a frame's checksum fits header and payload. */
+bool segment_record_is_sound(const uint8_t *header, const void *payload,
+			     uint32_t len);
 /* Frames a payload of stored_len bytes in that encoding. */
 void segment_record_encode(const struct oid *id, enum segment_encoding encoding,
 			   const void *payload, uint32_t stored_len,

@@ -20,6 +20,10 @@
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/mutex.h"
+#include "object/format.h"
+#include "store/copies_int.h"
+#include "store/mark_int.h"
+#include "store/pages_int.h"
 
 static struct mutex registry_lock = MUTEX_INIT;
 static struct store *registry; /* protected by registry_lock */
@@ -61,10 +65,68 @@ static void free_storep(struct store **s)
 	free_store(*s);
 }
 
-/* Opens the parts below the checked directory. */
-static int open_parts(struct store *s, const char *path, struct diag *diag)
+static int fail_index(const struct store *s, struct diag *diag)
+{
+	return diag_fail(diag, -EFSCORRUPTED,
+			 "the index of %s is damaged or missing: run \"cowfs "
+			 "fsck --repair\"",
+			 s->path);
+}
+
+/* LMDB trusts its pages; whatever they hold must have been checked since the
+ * file was last changed by somebody who is not known. */
+static int check_index(const struct store *s, unsigned flags, struct diag *diag)
+{
+	_cleanup_close_ int dir =
+		openat(s->fd, "index", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = dir < 0 ? -errno : 0;
+
+	if (r == 0 && (flags & STORE_READ_ONLY || mark_fits(s->fd)))
+		return 0;
+	if (r == 0)
+		r = pages_check(dir, NULL, NULL);
+	if (r == 0)
+		mark_write(s->fd);
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r > 0)
+		return fail_index(s, diag);
+	/* Writers at work have checked it; what may not be read, index_open
+	 * says better. */
+	return r == -EAGAIN || r == -EACCES ? 0 : r;
+}
+
+static int open_index(struct store *s, unsigned flags, struct diag *diag)
 {
 	_cleanup_buf_ struct buf dir = {0};
+	int r = check_index(s, flags, diag);
+
+	if (r < 0)
+		return r;
+	buf_printf(&dir, "%s/index", s->path);
+	if (!buf_str(&dir))
+		return -ENOMEM;
+	r = index_open(buf_str(&dir), flags & STORE_READ_ONLY ? INDEX_LOOK : 0,
+		       &s->index);
+	if (r == -ENOENT || r == -EFSCORRUPTED || r == -EPROTONOSUPPORT)
+		return fail_index(s, diag);
+	/* LMDB enters its readers there. */
+	if (r == -EACCES)
+		return diag_fail(diag, r,
+				 "no permission for %s: who reads the store "
+				 "needs to write its lock.mdb",
+				 buf_str(&dir));
+	if (r < 0 || index_is_read_only(s->index))
+		return r;
+	index_attach(s->index, s->fd);
+	/* Without room for copies the store can still be read; the next commit
+	 * tries again, and says why it fails. */
+	r = copies_ensure(s->index);
+	return r == -EFSCORRUPTED || r == -EFSBADCRC ? fail_index(s, diag) : 0;
+}
+
+/* Opens the parts below the checked directory. */
+static int open_parts(struct store *s, const char *path, unsigned flags,
+		      struct diag *diag)
+{
 	int r;
 
 	s->path = realpath(path, NULL);
@@ -73,24 +135,14 @@ static int open_parts(struct store *s, const char *path, struct diag *diag)
 	r = store_check_format_int(s->fd, s->path, diag);
 	if (r < 0)
 		return r;
-	buf_printf(&dir, "%s/index", s->path);
-	if (!buf_str(&dir))
-		return -ENOMEM;
-	r = index_open(buf_str(&dir), &s->index);
-	if (r == -ENOENT || r == -EFSCORRUPTED || r == -EPROTONOSUPPORT)
-		return diag_fail(diag, -EFSCORRUPTED,
-				 "%s is damaged or missing", buf_str(&dir));
-	/* LMDB enters its readers there. */
-	if (r == -EACCES)
-		return diag_fail(diag, r,
-				 "no permission for %s: who reads the store "
-				 "needs to write its lock.mdb",
-				 buf_str(&dir));
+	r = open_index(s, flags, diag);
 	if (r < 0)
 		return r;
 	r = segments_open(s->fd, &s->segments);
 	return r == -ENOENT ? diag_fail(diag, -EFSCORRUPTED,
-					"%s/segments is missing", s->path)
+					"%s/segments is missing: run \"cowfs "
+					"fsck\"",
+					s->path)
 			    : r;
 }
 
@@ -111,6 +163,7 @@ static int explain_missing(int fd, const char *path, struct diag *diag)
 }
 
 static REQUIRES(&registry_lock) int open_locked(const char *path,
+						unsigned flags,
 						struct diag *diag,
 						struct store **ret_store)
 {
@@ -125,6 +178,8 @@ static REQUIRES(&registry_lock) int open_locked(const char *path,
 	if (s->fd < 0 || fstat(s->fd, &st) < 0)
 		return -errno;
 	known = find_locked(st.st_dev, st.st_ino);
+	if (known && !(flags & STORE_READ_ONLY) && known->look)
+		return -EBUSY;
 	if (known) {
 		known->users++;
 		*ret_store = known;
@@ -134,13 +189,14 @@ static REQUIRES(&registry_lock) int open_locked(const char *path,
 	if (r == -ENOENT)
 		return explain_missing(s->fd, path, diag);
 	if (r == 0)
-		r = open_parts(s, path, diag);
+		r = open_parts(s, path, flags, diag);
 	if (r < 0)
 		return r;
 	s->dev = st.st_dev;
 	s->ino = st.st_ino;
 	s->pid = getpid();
 	s->users = 1;
+	s->look = flags & STORE_READ_ONLY;
 	s->next = registry;
 	registry = s;
 	*ret_store = TAKE_PTR(s);
@@ -154,7 +210,8 @@ static REQUIRES(&registry_lock) int open_or_make_locked(const char *path,
 							struct store **ret)
 {
 	_cleanup_diag_ struct diag first = {0};
-	int r = open_locked(path, flags & STORE_CREATE ? &first : diag, ret);
+	int r = open_locked(path, flags, flags & STORE_CREATE ? &first : diag,
+			    ret);
 
 	if (!(flags & STORE_CREATE))
 		return r;
@@ -163,7 +220,7 @@ static REQUIRES(&registry_lock) int open_or_make_locked(const char *path,
 		/* Not empty any more: another creator was faster. */
 		if (r < 0 && r != -ENOTEMPTY)
 			return r;
-		return open_locked(path, diag, ret);
+		return open_locked(path, flags, diag, ret);
 	}
 	for (size_t i = 0; diag_line(&first, i); i++)
 		diag_add(diag, "%s", diag_line(&first, i));

@@ -29,6 +29,9 @@ struct batch;
 
 enum store_open_flags {
 	STORE_CREATE = 1, /* make it when the path is missing or empty */
+	/* Changes nothing, and does not check the index's pages: for fsck, which
+	 * has done so. */
+	STORE_READ_ONLY = 2,
 };
 
 /* Opens (or creates, mode 0700) a store. LMDB forbids a fork after this: call

@@ -29,6 +29,7 @@ struct store {
 	dev_t dev;
 	ino_t ino;
 	pid_t pid;
+	bool look; /* opened with STORE_READ_ONLY */
 };
 
 /* --- gate.c -------------------------------------------------------------- */
@@ -60,6 +61,8 @@ _must_check_ int store_check_format_int(int fd, const char *path,
  * ends in that. */
 void store_seal_int(struct buf *text);
 bool store_is_sealed_int(struct buf *text);
+/* Writes what STORE/format has to be. */
+void store_format_int(struct buf *out);
 /* Says whether a directory holds nothing but what an interrupted creation may
  * have left: 1, 0 or an error. */
 _must_check_ int store_is_vacant_int(int fd);

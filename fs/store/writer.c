@@ -148,24 +148,11 @@ static int enter_segment(struct index *x, uint32_t number)
 	return r < 0 ? r : index_txn_commit(&t);
 }
 
-/* Gives a file to the store's owner, when root works in another's store. */
-static int give_to_owner(int dirfd, int fd)
-{
-	struct stat dir;
-	struct stat st;
-
-	if (fstat(dirfd, &dir) < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if (dir.st_uid == st.st_uid)
-		return 0;
-	return fchown(fd, dir.st_uid, dir.st_gid) < 0 ? -errno : 0;
-}
-
 /* Writes the header of a new segment; it and its name are durable then. */
 static int write_new(struct writer *w, int fd, const uint8_t *header)
 {
 	const int dirfd = segments_fd(w->segments);
-	int r = give_to_owner(dirfd, fd);
+	int r = segment_give_to_owner(dirfd, fd, "");
 
 	if (r == 0)
 		r = io_pwrite(fd, header, SEGMENT_HEADER_BYTES, 0);

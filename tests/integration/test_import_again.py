@@ -128,6 +128,7 @@ def test_killed_imports_leave_nothing_that_matters(plain, new_store, wide):
     # Nothing stands beside the store, nor in it but what it is made of.
     beside = [n for n in os.listdir(plain.path.parent) if ".new-" in n]
     assert not beside, beside
-    known = {"format", "lock", "index", "segments", "envs", "trash", "scans"}
+    known = {"format", "lock", "index", "index.clean", "segments", "copies",
+             "envs", "trash", "scans"}
     assert set(os.listdir(plain.path)) <= known
     assert imported(plain, wide)["id"] == new_store().load(wide)

@@ -23,7 +23,7 @@ MAY = {
     "daemon/serve": ["object", "store", "env", "exchange", "git", "fuse",
                      "ctl"],
     "daemon/cli": ["object", "store", "exchange", "git", "env/delta.h",
-                   "ctl", "box", "serve"],
+                   "env/check.h", "ctl", "box", "serve"],
 }
 HOME = {
     "xxhash.h": ["fs/object"],

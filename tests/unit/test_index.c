@@ -32,7 +32,7 @@ static struct index *make_index(void **state)
 {
 	struct index *x = NULL;
 
-	assert_ok(index_open(index_dir(state), &x));
+	assert_ok(index_open(index_dir(state), INDEX_MAKE, &x));
 	return x;
 }
 
@@ -266,7 +266,7 @@ TEST(a_file_that_is_no_index_is_refused)
 
 	memset(page, 'x', sizeof page);
 	assert_ok(io_write_file(t->fd, "data.mdb", page, sizeof page, false));
-	assert_int_equal(index_open(index_dir(state), &x), -EFSCORRUPTED);
+	assert_int_equal(index_open(index_dir(state), INDEX_MAKE, &x), -EFSCORRUPTED);
 }
 
 TEST(a_limited_address_space_is_enough)
@@ -281,7 +281,7 @@ TEST(a_limited_address_space_is_enough)
 	pid = fork();
 	if (pid == 0)
 		_exit(setrlimit(RLIMIT_AS, &limit) < 0 ||
-		      index_open(index_dir(state), &x) < 0);
+		      index_open(index_dir(state), INDEX_MAKE, &x) < 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 }
