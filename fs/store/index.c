@@ -308,6 +308,9 @@ int index_txn_begin(struct index *x, bool write, struct index_txn *ret_txn)
 		r = begin_read(x, &txn);
 	if (r < 0)
 		return r;
+	if (!write)
+		atomic_store_explicit(&x->seen, mdb_txn_id(txn),
+				      memory_order_relaxed);
 	*ret_txn = (struct index_txn){.index = x, .txn = txn, .write = write};
 	/* Under LMDB's writer lock: no other commit comes between. */
 	if (write && x->store_fd >= 0)

@@ -15,7 +15,7 @@ import shutil
 
 import mountpoint
 import pytest
-from helpers import listing, one_line_error
+from helpers import listing, one_line_error, wait_until
 
 import lmdb_layout
 
@@ -405,7 +405,8 @@ def test_a_server_does_not_start_on_a_damaged_index(full):
         assert one_line_error(result), result
         assert 'cowfs fsck --repair' in result.err, result
     full.log_skip = ["index of"]
-    assert not mountpoint.processes_of(full.path)
+    wait_until(lambda: not mountpoint.processes_of(full.path), 10,
+               "the keeper has ended")
     full.run("fsck", "--repair")
     full.mount("one", "f")
 
