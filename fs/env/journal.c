@@ -27,7 +27,10 @@
 
 /* So that files can be deleted on a full disk, the host has always promised
  * room for a few hundred more records; only what frees something takes it. */
-enum { SPARE_BYTES = 64 << 10, ALLOCATE_BYTES = 256 << 10 };
+enum { SPARE_BYTES = 32 << 10 };
+/* Beyond that, room is taken ahead: little for an environment with one changed
+ * byte, more at a time for one that writes a lot. */
+enum { AHEAD_MIN = 8 << 10, AHEAD_MAX = 256 << 10 };
 
 enum {
 	FRAME_BYTES = 24,  /* magic, length, sequence, checksum */
@@ -198,7 +201,7 @@ static int journal_reserve(struct env *e, uint64_t n)
 {
 	struct journal *j = &e->journal;
 	uint64_t want = j->end + n + SPARE_BYTES;
-	uint64_t more = MAX(want, j->end + ALLOCATE_BYTES);
+	uint64_t more = want + MIN(MAX(j->end / 2, AHEAD_MIN), AHEAD_MAX);
 	int r;
 
 	if (want <= j->allocated)
