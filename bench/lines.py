@@ -286,16 +286,23 @@ class Bench:
             self.null)
         found = {t: {k.name: [] for k in kinds} for t in self.tasks()}
         more = {k.name: [] for k in kinds}
+        failed = []
         for i in range(self.args.rounds):
             for kind in kinds[i % len(kinds):] + kinds[:i % len(kinds)]:
                 contender = kind(self)
                 where = contender.up()
                 try:
                     self.round(contender, where, found, more)
+                except RuntimeError as e:
+                    # Others' mistakes do not end the run; it tells of them.
+                    if kind in (Cowfs, Null):
+                        raise
+                    failed.append(f"round {i + 1}, {kind.name}: "
+                                  f"{str(e).splitlines()[-1]}")
                 finally:
                     contender.down()
                 print(f"round {i + 1}: {kind.name}", file=sys.stderr)
-        return found, more
+        return found, more, failed
 
     def tasks(self):
         only = self.args.only
@@ -339,7 +346,7 @@ def ratio(a, b):
     return f"{statistics.median(a) / statistics.median(b):.2f}"
 
 
-def table(life, work, more):
+def table(life, work, more, failed):
     lines = []
     if life:
         lines += ["| life of an environment | median [middle half] | max |",
@@ -362,6 +369,7 @@ def table(life, work, more):
             lines.append("| bytes more on disk for that byte | " + " | ".join(
                 str(int(statistics.median(more[n]))) if more[n] else "-"
                 for n in names) + " | | | |")
+    lines += [""] * bool(failed) + [f"Failed: {f}" for f in failed]
     return "\n".join(lines) + "\n"
 
 
@@ -380,22 +388,22 @@ def main():
     args = ap.parse_args()
     args.cowfs = mountpoint.binary()
     bench = Bench(args)
-    life, work, more = {}, {}, {}
+    life, work, more, failed = {}, {}, {}, []
     try:
         bench.prepare()
         life = {} if args.skip_life else bench.life()
         if not args.skip_work:
-            work, more = bench.work()
+            work, more, failed = bench.work()
     finally:
         wrong = bench.close()
     args.o.mkdir(parents=True, exist_ok=True)
-    text = table(life, work, more)
+    text = table(life, work, more, failed)
     print(text, end="")
     (args.o / "lines.md").write_text(text)
     (args.o / "lines.json").write_text(json.dumps({
         "v": 1, "kernel": platform.release(), "cpus": os.cpu_count(),
         "rounds": args.rounds, "life": life, "work": work,
-        "bytes_more": more}, indent=1))
+        "bytes_more": more, "failed": failed}, indent=1))
     for line in wrong:
         print(line, file=sys.stderr)
     return 1 if wrong else 0
