@@ -257,6 +257,26 @@ void segments_drop_removed(struct segments *g)
 
 /* --- reading ------------------------------------------------------------ */
 
+/* Reads what a first read has left; returns how much there is of all. */
+static ssize_t read_rest(int fd, const struct segment_place *p, size_t got,
+			 uint8_t *header, void *payload)
+{
+	ssize_t n = 0;
+	size_t have;
+
+	if (got < SEGMENT_RECORD_BYTES) {
+		n = io_pread(fd, header + got, SEGMENT_RECORD_BYTES - got,
+			     p->offset + got);
+		got += n > 0 ? (size_t)n : 0;
+	}
+	if (n < 0 || got < SEGMENT_RECORD_BYTES)
+		return n < 0 ? n : (ssize_t)got;
+	have = got - SEGMENT_RECORD_BYTES;
+	n = io_pread(fd, (uint8_t *)payload + have, p->stored_len - have,
+		     p->offset + got);
+	return n < 0 ? n : (ssize_t)got + n;
+}
+
 /* Reads header and payload; a record that goes beyond the file is damage. */
 static int read_frame(struct segments *g, const struct segment_place *p,
 		      uint8_t *header, void *payload)
@@ -265,7 +285,6 @@ static int read_frame(struct segments *g, const struct segment_place *p,
 	struct iovec v[2] = {{header, SEGMENT_RECORD_BYTES},
 			     {payload, p->stored_len}};
 	struct slot *slot = NULL;
-	size_t got = 0;
 	ssize_t n;
 	int fd = borrow(g, p->segment, &slot);
 
@@ -276,20 +295,13 @@ static int read_frame(struct segments *g, const struct segment_place *p,
 	} while (n < 0 && errno == EINTR);
 	if (n < 0)
 		n = -errno;
-	else
-		got = (size_t)n;
 	/* A short count is rare: a signal, or the 2 GiB limit of the call. */
-	if (n > 0 && got < want && got >= SEGMENT_RECORD_BYTES) {
-		const size_t have = got - SEGMENT_RECORD_BYTES;
-
-		n = io_pread(fd, (uint8_t *)payload + have, want - got,
-			     p->offset + got);
-		got += n > 0 ? (size_t)n : 0;
-	}
+	if (n > 0 && (size_t)n < want)
+		n = read_rest(fd, p, (size_t)n, header, payload);
 	give_back(g, slot, fd);
 	if (n < 0)
 		return (int)n;
-	return got == want ? 0 : -EFSBADCRC;
+	return (size_t)n == want ? 0 : -EFSBADCRC;
 }
 
 static int check_frame(const struct segment_place *p, const struct oid *id,
