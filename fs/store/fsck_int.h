@@ -140,8 +140,9 @@ _must_check_ int fsck_copies_check(struct fsck *f);
 _must_check_ int fsck_scan_check(struct fsck *f);
 /* Walks from the snapshots, and tells the paths that damage hits. */
 _must_check_ int fsck_reach_check(struct fsck *f);
-/* Returns the rule that an object's bytes break, or NULL. */
-const char *fsck_form_rule(const struct oid *id, const void *data, size_t len);
+/* Finds the rule that an object's bytes break, or NULL. -ENOMEM. */
+_must_check_ int fsck_form_rule(const struct oid *id, const void *data,
+				size_t len, const char **ret_rule);
 /* The bytes of a record's object: those stored, or inflated into scratch.
  * -EFSCORRUPTED. */
 _must_check_ int fsck_raw_bytes(const struct frame *f, struct buf *scratch,

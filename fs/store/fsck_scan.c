@@ -60,7 +60,7 @@ static int check_bytes(struct scanning *s, const struct frame *fr,
 	const size_t len = oid_length(&fr->id);
 	const uint8_t *raw = NULL;
 	char what[FSCK_TEXT_BYTES];
-	const char *rule;
+	const char *rule = "S6";
 	int r;
 
 	fsck_describe(&fr->id, what);
@@ -70,9 +70,10 @@ static int check_bytes(struct scanning *s, const struct frame *fr,
 		s->segment->damaged = true;
 	}
 	r = fsck_raw_bytes(fr, &s->scratch, &raw);
+	if (r == 0)
+		r = fsck_form_rule(&fr->id, raw, len, &rule);
 	if (r == -ENOMEM)
 		return r;
-	rule = r < 0 ? "S6" : fsck_form_rule(&fr->id, raw, len);
 	if (rule) {
 		fsck_damaged(s->f, rule, place_text(s, fr->place.offset),
 			     &fr->id, "the bytes of this object are wrong: %s",

@@ -55,13 +55,16 @@ static int take_record(void *ctx, const struct frame *fr)
 {
 	struct build *b = ctx;
 	const uint8_t *raw = NULL;
+	const char *rule = NULL;
 	int r = fsck_raw_bytes(fr, &b->scratch, &raw);
 
+	if (r == 0)
+		r = fsck_form_rule(&fr->id, raw, oid_length(&fr->id), &rule);
 	if (r == -ENOMEM)
 		return r;
 	b->end = fr->end;
 	/* What is not what its name says is left out; a check finds it. */
-	if (r < 0 || fsck_form_rule(&fr->id, raw, oid_length(&fr->id)))
+	if (r < 0 || rule)
 		return 0;
 	if (b->rows++ >= ROWS_A_COMMIT) {
 		r = next_txn(b);
