@@ -29,7 +29,7 @@ enum {
 	TOLD_MAX = 64 << 10,
 	CHILD_SOUND = 0,
 	CHILD_DAMAGED = 1,
-	CHILD_FAILED = 2,
+	CHILD_FAILED = 64, /* and the errno */
 };
 
 /* --- the child ----------------------------------------------------------- */
@@ -91,7 +91,7 @@ static int child(const char *path, int out)
 
 	buf_printf(&dir, "%s/index", path);
 	if (!buf_str(&dir))
-		return CHILD_FAILED;
+		return CHILD_FAILED + ENOMEM;
 	fd = open(buf_str(&dir), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	r = fd < 0 ? -errno : pages_check(fd, tell_pipe, &out);
 	if (r > 0)
@@ -101,9 +101,10 @@ static int child(const char *path, int out)
 		r = walk_rows(buf_str(&dir));
 	if (r == 0)
 		return CHILD_SOUND;
-	if (r == -EACCES || r == -EPERM || r == -ENOMEM || r == -EBUSY) {
+	if (r == -EACCES || r == -EPERM || r == -ENOMEM || r == -EBUSY ||
+	    r == -EMFILE || r == -ENFILE) {
 		tell_pipe(&out, "", err_text(r));
-		return CHILD_FAILED;
+		return CHILD_FAILED - r;
 	}
 	tell_pipe(&out, r == -EFSBADCRC ? "S11" : "S25",
 		  r == -ENOENT || r == -ENOTDIR ? "it is missing"
@@ -168,7 +169,9 @@ static int judge(int status, struct buf *told, fsck_line_fn fn, void *ctx)
 		fn(ctx, "S25", text);
 		return 1;
 	}
-	return WEXITSTATUS(status) == CHILD_DAMAGED ? 1 : -EIO;
+	if (WEXITSTATUS(status) == CHILD_DAMAGED)
+		return 1;
+	return MIN(CHILD_FAILED - WEXITSTATUS(status), -1);
 }
 
 int fsck_walk_index(const char *path, unsigned limit_s, fsck_line_fn fn,
