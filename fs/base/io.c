@@ -160,9 +160,7 @@ static int fill_temp(int fd, const void *data, size_t n, bool sync)
 	/* The umask may have taken bits of the owner. */
 	if (fchmod(fd, 0600) < 0)
 		return -errno;
-	if (sync && fsync(fd) < 0)
-		return -errno;
-	return 0;
+	return sync ? io_sync(fd) : 0;
 }
 
 /* The same for a name without '/' below a real descriptor. */
@@ -187,6 +185,46 @@ static int write_here(int dirfd, const char *name, const void *data, size_t n,
 		return r;
 	}
 	return sync ? io_sync_dir(dirfd) : 0;
+}
+
+int io_truncate(int fd, uint64_t size)
+{
+	int r;
+
+	do {
+		r = ftruncate(fd, (off_t)size);
+	} while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : 0;
+}
+
+int io_allocate(int fd, int mode, uint64_t offset, uint64_t n)
+{
+	int r;
+
+	do {
+		r = fallocate(fd, mode, (off_t)offset, (off_t)n);
+	} while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : 0;
+}
+
+int io_sync_data(int fd)
+{
+	int r;
+
+	do {
+		r = fdatasync(fd);
+	} while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : 0;
+}
+
+int io_sync(int fd)
+{
+	int r;
+
+	do {
+		r = fsync(fd);
+	} while (r < 0 && errno == EINTR);
+	return r < 0 ? -errno : 0;
 }
 
 /* The temporary file must be in the directory of the name, which then is the
@@ -214,7 +252,7 @@ int io_write_file(int dirfd, const char *name, const void *data, size_t n,
 
 int io_sync_dir(int dirfd)
 {
-	return fsync(dirfd) < 0 ? -errno : 0;
+	return io_sync(dirfd);
 }
 
 int io_open_dir(int dirfd, const char *name, mode_t create_mode)

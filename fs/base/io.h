@@ -30,6 +30,11 @@ _must_check_ int io_read_file(int dirfd, const char *name, size_t max,
  * Durable when sync (file and directory are fsynced), else only atomic. */
 _must_check_ int io_write_file(int dirfd, const char *name, const void *data,
 			       size_t n, bool sync);
+/* ftruncate, fallocate, fdatasync, fsync; they go on when a signal comes. */
+_must_check_ int io_truncate(int fd, uint64_t size);
+_must_check_ int io_allocate(int fd, int mode, uint64_t offset, uint64_t n);
+_must_check_ int io_sync_data(int fd);
+_must_check_ int io_sync(int fd);
 /* Syncs a directory. */
 _must_check_ int io_sync_dir(int dirfd);
 /* Opens a directory (O_PATH not set), creating it with mode when missing. */

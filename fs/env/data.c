@@ -64,10 +64,10 @@ void data_punch(struct env *e)
 			d->freed[++to] = d->freed[i];
 	}
 	for (size_t i = 0; i <= to; i++)
-		(void)fallocate(d->fd,
-				FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-				(off_t)(d->freed[i].block << ENV_BLOCK_SHIFT),
-				(off_t)(d->freed[i].count << ENV_BLOCK_SHIFT));
+		(void)!io_allocate(d->fd,
+				   FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				   d->freed[i].block << ENV_BLOCK_SHIFT,
+				   d->freed[i].count << ENV_BLOCK_SHIFT);
 	d->freed_len = 0;
 	d->freed_blocks = 0;
 }

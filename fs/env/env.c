@@ -254,11 +254,10 @@ static int env_load(struct env *e, struct diag *diag)
 	env_reap_all(e);
 	/* what a killed server wrote and never recorded would show as old
 	 * bytes in fresh blocks */
-	if (e->data.fd >= 0 && !e->read_only &&
-	    ftruncate(e->data.fd,
-		      (off_t)(e->data.next_block << ENV_BLOCK_SHIFT)) < 0)
-		return -errno;
-	return 0;
+	if (e->data.fd >= 0 && !e->read_only)
+		r = io_truncate(e->data.fd,
+				e->data.next_block << ENV_BLOCK_SHIFT);
+	return r;
 }
 
 int env_open(struct store *s, const char *name, unsigned flags,
@@ -358,13 +357,13 @@ static int sync_names(struct env *e)
 	_cleanup_close_ int file = openat(e->dirfd, "env",
 					  O_RDONLY | O_CLOEXEC);
 
-	if (envs < 0 || file < 0)
-		return -errno;
-	if (fdatasync(file) < 0)
-		return -errno;
-	if (fsync(e->dirfd) < 0 || fsync(envs) < 0)
-		return -errno;
-	return 0;
+	int r = envs < 0 || file < 0 ? -errno : 0;
+
+	if (r == 0)
+		r = io_sync_data(file);
+	if (r == 0)
+		r = io_sync_dir(e->dirfd);
+	return r == 0 ? io_sync_dir(envs) : r;
 }
 
 int env_sync(struct env *e)
@@ -383,11 +382,11 @@ int env_sync(struct env *e)
 	 * and nobody shall wait for the disk who did not ask for it */
 	if (r < 0 || e->read_only)
 		return r;
-	if (data >= 0 && fdatasync(data) < 0)
-		return -errno;
-	if (journal >= 0 && fdatasync(journal) < 0)
-		return -errno;
-	if (names)
+	if (data >= 0)
+		r = io_sync_data(data);
+	if (r == 0 && journal >= 0)
+		r = io_sync_data(journal);
+	if (r == 0 && names)
 		r = sync_names(e);
 	if (r >= 0 && names) {
 		mutex_lock(&e->lock);

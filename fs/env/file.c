@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/io.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -366,6 +367,7 @@ static int reserve(struct env *e, const struct inode *in, uint64_t from,
 		   uint64_t to)
 {
 	uint64_t fblock = BLOCK_OF(from), end = BLOCK_OF(to - 1) + 1;
+	int r;
 
 	while (fblock < end) {
 		struct run run = map_run(in, fblock, end - fblock);
@@ -381,10 +383,10 @@ static int reserve(struct env *e, const struct inode *in, uint64_t from,
 			/* the host would fill its disk before it fails */
 			if (!data_has_room(e, POS_OF(run.count)))
 				return -ENOSPC;
-			if (fallocate(e->data.fd, FALLOC_FL_KEEP_SIZE,
-				      (off_t)POS_OF(block),
-				      (off_t)POS_OF(run.count)) < 0)
-				return -errno;
+			r = io_allocate(e->data.fd, FALLOC_FL_KEEP_SIZE,
+					POS_OF(block), POS_OF(run.count));
+			if (r < 0)
+				return r;
 			tx_map(e, in->a.ino, fblock, run.count, block);
 		}
 		fblock += run.count;

@@ -207,18 +207,17 @@ static int journal_reserve(struct env *e, uint64_t n)
 	if (want <= j->allocated)
 		return 0;
 	/* the size stays: what is beyond it is not there for a replay */
-	r = fallocate(j->fd, FALLOC_FL_KEEP_SIZE, (off_t)j->end,
-		      (off_t)(more - j->end));
-	if (r < 0 && errno == ENOSPC) {
+	r = io_allocate(j->fd, FALLOC_FL_KEEP_SIZE, j->end, more - j->end);
+	if (r == -ENOSPC) {
 		data_punch(e);
 		more = want;
-		r = fallocate(j->fd, FALLOC_FL_KEEP_SIZE, (off_t)j->end,
-			      (off_t)(want - j->end));
+		r = io_allocate(j->fd, FALLOC_FL_KEEP_SIZE, j->end,
+				want - j->end);
 	}
 	if (r >= 0)
 		j->allocated = more;
-	else if (errno == ENOSPC && !j->frees)
-		return -ENOSPC;
+	else if (r == -ENOSPC && !j->frees)
+		return r;
 	return 0; /* or the write itself will tell */
 }
 
@@ -242,7 +241,7 @@ static int journal_append(struct env *e)
 	r = io_pwrite(j->fd, frame, e->tx.len, j->end);
 	if (r < 0) {
 		j->allocated = j->end;
-		if (ftruncate(j->fd, (off_t)j->end) < 0)
+		if (io_truncate(j->fd, j->end) < 0)
 			j->broken = true;
 		return r;
 	}
@@ -435,7 +434,7 @@ static int journal_replay(struct env *e, uint64_t size, struct diag *diag)
 		 e->name, (unsigned long long)(size - j->end));
 	if (e->read_only)
 		return 0;
-	return ftruncate(j->fd, (off_t)j->end) < 0 ? -errno : 0;
+	return io_truncate(j->fd, j->end);
 }
 
 int journal_open(struct env *e, struct diag *diag)

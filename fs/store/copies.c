@@ -198,11 +198,12 @@ static int append(struct index_txn *t, struct place at)
 	if (r < 0)
 		return r;
 	/* A tail that was never committed. */
-	if (ftruncate(fd, (off_t)at.end) < 0)
-		return -errno;
+	r = io_truncate(fd, at.end);
+	if (r < 0)
+		return r;
 	r = io_pwrite(fd, frame.data, frame.len, at.end);
-	if (r == 0 && fdatasync(fd) < 0)
-		r = -errno;
+	if (r == 0)
+		r = io_sync_data(fd);
 	if (r == 0) {
 		const struct place next = {at.generation, at.end + frame.len,
 					   at.base};
@@ -210,8 +211,8 @@ static int append(struct index_txn *t, struct place at)
 		r = put_place(t, &next);
 	}
 	/* Gives the space back; what stays is a tail like any other. */
-	if (r < 0 && ftruncate(fd, (off_t)at.end) < 0)
-		return r;
+	if (r < 0)
+		(void)!io_truncate(fd, at.end);
 	return r;
 }
 

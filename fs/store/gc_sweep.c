@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "store/gc_int.h"
 
 enum {
@@ -190,9 +191,7 @@ static int cut_tail(struct gc *g, int dirfd, const char *name, uint64_t end,
 	if (g->options->dry_run)
 		return 0;
 	fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 || ftruncate(fd, (off_t)end) < 0)
-		return -errno;
-	return 0;
+	return fd < 0 ? -errno : io_truncate(fd, end);
 }
 
 static int sweep_file(struct gc *g, int dirfd, const char *name)

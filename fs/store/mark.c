@@ -88,6 +88,6 @@ void mark_write(int store_fd)
 
 	/* A mark that cannot be written is one that does not fit. */
 	if (n == 0 || io_pwrite(fd, line, n, 0) < 0 ||
-	    ftruncate(fd, (off_t)n) < 0)
+	    io_truncate(fd, n) < 0)
 		(void)unlinkat(store_fd, MARK_NAME, 0);
 }

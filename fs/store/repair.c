@@ -132,8 +132,8 @@ int repair_keep(struct fsck *f, int fd, uint64_t from, const char *name)
 		r = n < 0 ? (int)n : io_write(out, part, (size_t)n);
 		from += n > 0 ? (uint64_t)n : 0;
 	}
-	if (r == 0 && fsync(out) < 0)
-		r = -errno;
+	if (r == 0)
+		r = io_sync(out);
 	if (r == 0)
 		fsck_say(f, FSCK_DONE, name, "a copy is in %s", f->quarantine);
 	return r < 0 ? r : io_sync_dir(dir);

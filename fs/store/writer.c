@@ -51,7 +51,7 @@ static void leave_segment(struct writer *w)
 	/* Gives the space of dropped records back now. When it fails, the next
 	 * writer cuts. */
 	if (w->dirty && !w->keep_tail &&
-	    ftruncate(w->fd, (off_t)w->committed) < 0)
+	    io_truncate(w->fd, w->committed) < 0)
 		w->keep_tail = true;
 	(void)close(w->fd);
 	w->fd = -1;
@@ -103,9 +103,7 @@ static int check_segment(int fd, uint32_t number, uint64_t end)
 	segment_header_encode(number, want);
 	if (n != sizeof have || memcmp(have, want, sizeof want) != 0)
 		return -EFSCORRUPTED;
-	if ((uint64_t)st.st_size > end && ftruncate(fd, (off_t)end) < 0)
-		return -errno;
-	return 0;
+	return (uint64_t)st.st_size > end ? io_truncate(fd, end) : 0;
 }
 
 static int committed_end(struct index *x, uint32_t number, uint64_t *ret_end)
@@ -156,8 +154,8 @@ static int write_new(struct writer *w, int fd, const uint8_t *header)
 
 	if (r == 0)
 		r = io_pwrite(fd, header, SEGMENT_HEADER_BYTES, 0);
-	if (r == 0 && fdatasync(fd) < 0)
-		r = -errno;
+	if (r == 0)
+		r = io_sync_data(fd);
 	return r < 0 ? r : io_sync_dir(dirfd);
 }
 
@@ -272,7 +270,7 @@ int writer_sync(struct writer *w)
 
 	if (r < 0 || w->fd < 0 || w->flushed == w->committed)
 		return r;
-	return fdatasync(w->fd) < 0 ? -errno : 0;
+	return io_sync_data(w->fd);
 }
 
 void writer_committed(struct writer *w)
