@@ -6,15 +6,16 @@
  * all that is kept must be readable, and another collection must free what the
  * first one would have.
  *
- * The calls are wrapped by the linker; a child of the test is what dies.
+ * A child of the test is what dies (faults.h).
  */
 #include "gc_case.h"
 
-#include <sys/uio.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "faults.h"
 #include "store/batch_int.h"
 #include "store/gc.h"
 
@@ -25,61 +26,7 @@ enum {
 	FILES_MAX = 5,
 };
 
-static long left = -1; /* calls until death; below 0: never */
-static bool torn;
-
-/* Whether this call is the last one. */
-static bool is_last(void)
-{
-	return left >= 0 && left-- == 0;
-}
-
-static void die_before(void)
-{
-	if (is_last())
-		_exit(DEATH);
-}
-
-#define WRAP(ret, name, args, pass)                                            \
-	ret __real_##name args;                                                \
-	ret __wrap_##name args;                                                \
-	ret __wrap_##name args                                                 \
-	{                                                                      \
-		die_before();                                                  \
-		return __real_##name pass;                                     \
-	}
-
-/* The death of a process asks for no sync, so none is made: some hundred
- * stores are built here. */
-#define WRAP_SYNC(name)                                                        \
-	int __wrap_##name(int fd);                                             \
-	int __wrap_##name(int fd)                                              \
-	{                                                                      \
-		die_before();                                                  \
-		return 0;                                                      \
-	}
-
-WRAP_SYNC(fdatasync)
-WRAP_SYNC(fsync)
-WRAP(int, ftruncate, (int fd, off_t n), (fd, n))
-WRAP(int, ftruncate64, (int fd, off_t n), (fd, n))
-WRAP(int, unlinkat, (int fd, const char *name, int flags), (fd, name, flags))
-WRAP(ssize_t, writev, (int fd, const struct iovec *v, int n), (fd, v, n))
-
-#define WRAP_PWRITE(name)                                                      \
-	ssize_t __real_##name(int fd, const void *p, size_t n, off_t at);      \
-	ssize_t __wrap_##name(int fd, const void *p, size_t n, off_t at);      \
-	ssize_t __wrap_##name(int fd, const void *p, size_t n, off_t at)       \
-	{                                                                      \
-		if (!is_last())                                                \
-			return __real_##name(fd, p, n, at);                    \
-		if (torn)                                                      \
-			(void)!__real_##name(fd, p, n / 2, at);                \
-		_exit(DEATH);                                                  \
-	}
-
-WRAP_PWRITE(pwrite)
-WRAP_PWRITE(pwrite64)
+static uint32_t death; /* FAULTS_KILL or FAULTS_TEAR */
 
 static const struct gc_case kept = {.files = 30, .seed = 1, .large = 4};
 static const struct gc_case plain = {.files = 30, .seed = 8, .plain = true};
@@ -113,13 +60,18 @@ static int remove_and_collect(void **state, const struct cut *c, long calls)
 	struct gc_result res;
 	int r;
 
-	left = calls;
+	if (calls >= 0)
+		faults_arm(&(struct faults){
+			.on = FAULTS_WRITE | FAULTS_SYNC,
+			.what = death,
+			.nth = calls + 1,
+		});
 	r = store_ref_delete(s, "gone");
 	if (r == 0 || r == -ENOENT)
 		r = store_snapshot_forget(s, &c->gone);
 	if (r == 0 || r == -ENOENT)
 		r = store_gc(s, &o, NULL, NULL, &res);
-	left = -1;
+	(void)faults_disarm();
 	if (r == 0)
 		store_close(s);
 	return r == 0 ? 0 : 1;
@@ -134,6 +86,8 @@ static int in_child(int (*fn)(void **, const struct cut *, long), void **state,
 	if (pid == 0)
 		_exit(fn(state, c, n));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		return DEATH;
 	assert_true(WIFEXITED(status));
 	return WEXITSTATUS(status);
 }
@@ -185,14 +139,14 @@ static void try_all(void **state)
 
 TEST(killed_before_any_write_nothing_is_lost)
 {
-	torn = false;
+	death = FAULTS_KILL;
 	batch_seam_int.segment_bytes = 300000;
 	try_all(state);
 }
 
 TEST(killed_in_the_middle_of_any_write_nothing_is_lost)
 {
-	torn = true;
+	death = FAULTS_TEAR;
 	batch_seam_int.segment_bytes = 300000;
 	try_all(state);
 }
