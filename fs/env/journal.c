@@ -5,9 +5,10 @@
  * then applies the same bytes that replay would read. So the delta *is* the
  * journal replayed: there is no second way to change state.
  *
- * A write that fails is cut off again and nothing has changed. When even that
- * fails, or when applying fails for want of memory, file and memory may differ:
- * the journal is broken, and only reading goes on until the next replay.
+ * A write that fails is cut off again and nothing has changed. Where applying
+ * fails for want of memory, everything is replayed at once. When even that
+ * fails, file and memory may differ: the journal is broken, and only reading
+ * goes on until the next replay.
  *
  * A server that is killed leaves at most one frame that is not whole, the last;
  * a machine that dies may leave a gap of zeros. Both are cut off. A bad frame
@@ -250,6 +251,38 @@ static int journal_append(struct env *e)
 	return 0;
 }
 
+static int journal_replay(struct env *e, uint64_t size, struct diag *diag);
+
+/* Applying stopped half-way, for want of memory: all state is made anew from
+ * the file, the new frame with it, and takes the place of the old one only when
+ * it is whole. No operation holds on to an inode beyond its commit. Orphans that
+ * were reaped come back, and go at the next open. */
+static int journal_rebuild(struct env *e, int err)
+{
+	struct journal *j = &e->journal;
+	const struct journal was = *j;
+	struct hmap old = e->inodes;
+	struct hmap fresh;
+	int r;
+
+	e->inodes = (struct hmap){0};
+	j->end = JOURNAL_HEADER_BYTES;
+	j->seq = 0;
+	r = journal_replay(e, was.end, NULL);
+	if (r == 0 && j->seq == was.seq) {
+		fresh = e->inodes;
+		e->inodes = old;
+		itable_free_all(e);
+		e->inodes = fresh;
+		return 0;
+	}
+	itable_free_all(e);
+	e->inodes = old;
+	*j = was;
+	j->broken = true;
+	return err;
+}
+
 int tx_commit(struct env *e)
 {
 	int r = buf_error(&e->tx);
@@ -266,9 +299,7 @@ int tx_commit(struct env *e)
 	if (r < 0)
 		return r;
 	r = apply_items(e, e->tx.data + FRAME_BYTES, e->tx.len - FRAME_BYTES);
-	if (r < 0)
-		e->journal.broken = true;
-	return r;
+	return r < 0 ? journal_rebuild(e, r) : 0;
 }
 
 /* --- replay --------------------------------------------------------------- */
