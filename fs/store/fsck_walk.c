@@ -140,28 +140,33 @@ static int listen(int fd, unsigned limit_s, struct buf *told)
 	}
 }
 
-static void tell_lines(struct buf *told, fsck_line_fn fn, void *ctx)
+/* Returns how many lines there were. */
+static size_t tell_lines(struct buf *told, fsck_line_fn fn, void *ctx)
 {
 	const char *s = buf_str(told);
 	const char *end = s ? s + told->len : NULL;
+	size_t n = 0;
 
 	while (s && s < end) {
 		const char *text = s + strlen(s) + 1;
 
 		if (text > end)
-			return;
+			break;
 		fn(ctx, s, text < end ? text : "");
 		s = text < end ? text + strlen(text) + 1 : end;
+		n++;
 	}
+	return n;
 }
 
 static int judge(int status, struct buf *told, fsck_line_fn fn, void *ctx)
 {
 	char text[64];
+	size_t lines;
 
 	if (WIFEXITED(status) && WEXITSTATUS(status) == CHILD_SOUND)
 		return 0;
-	tell_lines(told, fn, ctx);
+	lines = tell_lines(told, fn, ctx);
 	if (WIFSIGNALED(status)) {
 		(void)snprintf(text, sizeof text,
 			       "reading it ends by signal %d",
@@ -169,6 +174,9 @@ static int judge(int status, struct buf *told, fsck_line_fn fn, void *ctx)
 		fn(ctx, "S25", text);
 		return 1;
 	}
+	/* A child, or we, without memory to say what. */
+	if (WEXITSTATUS(status) == CHILD_DAMAGED && lines == 0)
+		fn(ctx, "S25", "it is damaged");
 	if (WEXITSTATUS(status) == CHILD_DAMAGED)
 		return 1;
 	return MIN(CHILD_FAILED - WEXITSTATUS(status), -1);
