@@ -76,12 +76,15 @@ static int load_snapshot(struct fsck *f, struct index_key key,
 	_cleanup_buf_ struct buf strings = {0};
 	struct fsck_snapshot s = {0};
 	struct snapshot_info info;
+	int r;
 
 	if (key.len == OID_BYTES)
 		memcpy(s.id.b, key.data, OID_BYTES);
-	if (key.len != OID_BYTES || oid_kind(&s.id) != OID_SNAP ||
-	    index_decode_snapshot(&s.id, value.data, value.len, &strings,
-				  &info) < 0) {
+	r = index_decode_snapshot(&s.id, value.data, value.len, &strings,
+				  &info);
+	if (r == -ENOMEM)
+		return r;
+	if (r < 0 || key.len != OID_BYTES || oid_kind(&s.id) != OID_SNAP) {
 		fsck_damaged(f, "S13", "index", NULL,
 			     "a row of snap makes no sense");
 		return 0;
@@ -253,6 +256,7 @@ static int note_row(void *ctx, enum index_table table, struct index_key key,
 	struct copied_row *old = find_row(c, table, key, hash);
 	const size_t len = value ? value->len : 0;
 	struct copied_row *row = malloc(sizeof *row + key.len + len);
+	int r;
 
 	if (!row)
 		return -ENOMEM;
@@ -267,7 +271,10 @@ static int note_row(void *ctx, enum index_table table, struct index_key key,
 	memcpy(row->bytes, key.data, key.len);
 	if (len > 0)
 		memcpy(row->bytes + key.len, value->data, len);
-	return hmap_insert(&c->seen, &row->node, hash);
+	r = hmap_insert(&c->seen, &row->node, hash);
+	if (r < 0)
+		free(row);
+	return r;
 }
 
 static void free_rows(struct copied *c)
