@@ -94,13 +94,12 @@ static int check_index(const struct store *s, unsigned flags, struct diag *diag)
 	return r == -EAGAIN || r == -EACCES ? 0 : r;
 }
 
-static int open_index(struct store *s, unsigned flags, struct diag *diag)
+/* Opens LMDB, its pages being checked. */
+static int open_pages(struct store *s, unsigned flags, struct diag *diag)
 {
 	_cleanup_buf_ struct buf dir = {0};
-	int r = check_index(s, flags, diag);
+	int r;
 
-	if (r < 0)
-		return r;
 	buf_printf(&dir, "%s/index", s->path);
 	if (!buf_str(&dir))
 		return -ENOMEM;
@@ -114,13 +113,29 @@ static int open_index(struct store *s, unsigned flags, struct diag *diag)
 				 "no permission for %s: who reads the store "
 				 "needs to write its lock.mdb",
 				 buf_str(&dir));
+	if (r == 0 && !index_is_read_only(s->index))
+		index_attach(s->index, s->fd);
+	return r;
+}
+
+static int open_index(struct store *s, unsigned flags, struct diag *diag)
+{
+	int r = check_index(s, flags, diag);
+
+	if (r == 0)
+		r = open_pages(s, flags, diag);
 	if (r < 0 || index_is_read_only(s->index))
 		return r;
-	index_attach(s->index, s->fd);
-	/* Without room for copies the store can still be read; the next commit
-	 * tries again, and says why it fails. */
 	r = copies_ensure(s->index);
-	return r == -EFSCORRUPTED || r == -EFSBADCRC ? fail_index(s, diag) : 0;
+	if (r == 0)
+		return 0;
+	if (r == -EFSCORRUPTED || r == -EFSBADCRC)
+		return fail_index(s, diag);
+	/* Without room for copies the store can still be read; the next commit
+	 * tries again, and says why it fails. But LMDB reads nothing more once
+	 * it could not write a meta page. */
+	index_close(TAKE_PTR(s->index));
+	return open_pages(s, flags, diag);
 }
 
 /* Opens the parts below the checked directory. */
