@@ -32,6 +32,7 @@ struct command {
 
 static const struct command *command; /* the one that is being cut */
 static struct faults faults;
+static int64_t step = 1;
 static struct fault_case *inner;
 
 static int report(const char *what, int r)
@@ -105,12 +106,12 @@ static void check_after(struct fault_case *c, int64_t n)
 static void cut_everywhere(struct fault_case *c, const struct command *k,
 			   uint32_t what, uint32_t bytes)
 {
+	int64_t n = step > 1 && what == FAULTS_TEAR ? 2 : 1;
 	int r = FAULT_KILLED;
-	int64_t n = 0;
 
 	command = k;
 	inner = c;
-	while (r == FAULT_KILLED) {
+	for (; r == FAULT_KILLED; n += step) {
 		assert_true(n < PLACES_MAX);
 		fault_case_fresh(c);
 		if (k->damage)
@@ -119,19 +120,24 @@ static void cut_everywhere(struct fault_case *c, const struct command *k,
 		faults = (struct faults){.on = FAULTS_WRITE | FAULTS_SYNC,
 					 .what = what,
 					 .bytes = bytes,
-					 .nth = ++n};
+					 .nth = n};
 		r = fault_child(run_armed, c);
 		assert_true(r == FAULT_KILLED || r == 0);
 		check_after(c, n);
 	}
-	print_message("%ld places to die\n", (long)n - 1);
+	print_message("%ld places to die\n", (long)(n - step) - 1);
 	assert_true(n > k->least);
 }
 
+/* Killed and torn at different places when not at all of them. */
 static void cut(void **state, const struct command *k)
 {
 	cut_everywhere(*state, k, FAULTS_KILL, 0);
 	cut_everywhere(*state, k, FAULTS_TEAR, 0);
+	if (step > 1)
+		return;
+	for (uint32_t bytes = 1; bytes < 10000; bytes *= 8)
+		cut_everywhere(*state, k, FAULTS_TEAR, bytes);
 }
 
 /* --- the commands ----------------------------------------------------------- */
@@ -235,7 +241,7 @@ TEST(a_killed_first_import_leaves_no_half_of_a_store)
 	command = &k;
 	inner = c;
 	for (size_t i = 0; i < ARRAY_SIZE(whats); i++) {
-		for (n = 1, r = FAULT_KILLED; r == FAULT_KILLED; n++) {
+		for (n = 1, r = FAULT_KILLED; r == FAULT_KILLED; n += step) {
 			assert_true(n < PLACES_MAX);
 			assert_ok(io_remove_tree(AT_FDCWD, c->store));
 			c->shared->acked = 0;
@@ -249,7 +255,7 @@ TEST(a_killed_first_import_leaves_no_half_of_a_store)
 			assert_int_equal(c->shared->damage, 0);
 			must(again, c, n);
 		}
-		print_message("%ld places to die\n", (long)n - 2);
+		print_message("%ld places to die\n", (long)(n - step) - 1);
 		assert_true(n > 30);
 	}
 }
@@ -386,8 +392,10 @@ TEST(a_killed_repair_of_the_copies_loses_nothing)
 
 static void damage_pages(struct fault_case *c)
 {
-	damage_file(c, "index/data.mdb", 3 * 4096 + 20);
-	damage_file(c, "index/data.mdb", 8200);
+	enum { PAGE = 4096, FIRST = 2, LAST = 12 };
+
+	for (int i = FIRST; i < LAST; i++)
+		damage_file(c, "index/data.mdb", i * PAGE + 12);
 	damage_file(c, "envs/e/journal", -5);
 }
 
@@ -416,7 +424,8 @@ TEST(a_killed_repair_of_pages_and_a_journal_loses_nothing)
 	cmocka_unit_test_setup_teardown(name, fault_case_setup,                \
 					fault_case_teardown)
 
-int main(void)
+/* test_cut [STEP]: at each STEP-th call only. */
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		RUN_FAULTS(a_killed_import_loses_nothing),
@@ -429,5 +438,7 @@ int main(void)
 			a_killed_repair_of_pages_and_a_journal_loses_nothing),
 	};
 
+	if (argc > 1)
+		step = strtol(argv[1], NULL, 10);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,6 +25,7 @@ struct call {
 	fault_fn run;  /* 0 or a negative errno */
 	fault_fn look; /* at what a run that returned 0 has done */
 	bool changes;
+	void (*damage)(struct fault_case *c); /* before each run, or NULL */
 };
 
 static int64_t step = 1;
@@ -53,6 +54,12 @@ static int complain(const struct fault_case *c, const char *what, int r)
 	return 1;
 }
 
+/* An index that cannot be read is not there for a repair. */
+static bool is_unreadable(int r)
+{
+	return call->damage && faults.on == FAULTS_READ && r == -EFSCORRUPTED;
+}
+
 enum { STRUCK = 100 };
 
 /* Runs with the fault, then once more without. 0: nothing failed. */
@@ -68,9 +75,10 @@ static int run_armed(struct fault_case *c)
 	c->shared->acked = r == 0;
 	if (r < 0 && (!struck || goes_on()))
 		return complain(c, "must go on", r);
-	if (r < 0 && r != expected_error())
+	if (r < 0 && r != expected_error() && !is_unreadable(r))
 		return complain(c, "another error", r);
-	if (call->look(c) != 0)
+	/* A store that was damaged may be so still. */
+	if ((r == 0 || !call->damage) && call->look(c) != 0)
 		return complain(c, "what is there now", call->look(c));
 	/* LMDB takes no more commits after a failed write. */
 	if (faults.on == FAULTS_ALLOC || faults.on == FAULTS_READ) {
@@ -83,7 +91,7 @@ static int run_armed(struct fault_case *c)
 
 static int check_after(struct fault_case *c)
 {
-	int r = fault_fsck(c, false);
+	int r = fault_fsck(c, call->damage != NULL);
 
 	if (r < 0 || c->shared->damage > 0)
 		return complain(c, "fsck", r);
@@ -107,6 +115,8 @@ static unsigned fail_everywhere(struct fault_case *c, const struct faults *f,
 		assert_true(n < CALLS_MAX);
 		if (call->changes)
 			fault_case_fresh(c);
+		if (call->damage)
+			call->damage(c);
 		c->shared->acked = 0;
 		faults = *f;
 		faults.nth = n;
@@ -171,7 +181,7 @@ static int open_store(struct fault_case *c)
 
 TEST(opening_a_store)
 {
-	static const struct call k = {"open", open_store, look, true};
+	static const struct call k = {"open", open_store, look, true, NULL};
 
 	fail_calls(state, &k);
 }
@@ -219,7 +229,7 @@ static int read_all(struct fault_case *c)
 
 TEST(resolving_and_reading)
 {
-	static const struct call k = {"read", read_all, look, false};
+	static const struct call k = {"read", read_all, look, false, NULL};
 
 	fail_calls(state, &k);
 }
@@ -260,7 +270,8 @@ static int look_imported(struct fault_case *c)
 
 TEST(importing)
 {
-	static const struct call k = {"import", import, look_imported, true};
+	static const struct call k = {"import", import, look_imported, true,
+				     NULL};
 	struct fault_case *c = *state;
 	char path[400];
 	int fd;
@@ -291,7 +302,7 @@ static int collect(struct fault_case *c)
 
 TEST(collecting)
 {
-	static const struct call k = {"gc", collect, look, true};
+	static const struct call k = {"gc", collect, look, true, NULL};
 
 	fail_calls(state, &k);
 }
@@ -309,7 +320,30 @@ static int check(struct fault_case *c)
 
 TEST(checking)
 {
-	static const struct call k = {"fsck", check, look, false};
+	static const struct call k = {"fsck", check, look, false, NULL};
+
+	fail_calls(state, &k);
+}
+
+static void lose_index(struct fault_case *c)
+{
+	char path[400];
+
+	(void)snprintf(path, sizeof path, "%s/index/data.mdb", c->store);
+	assert_ok(unlink(path));
+}
+
+/* Where a repair says that something is left, it is as good as failed. */
+static int repair(struct fault_case *c)
+{
+	const int r = fault_fsck(c, true);
+
+	return r == 0 && c->shared->damage > 0 ? -EIO : r;
+}
+
+TEST(repairing)
+{
+	static const struct call k = {"repair", repair, look, true, lose_index};
 
 	fail_calls(state, &k);
 }
@@ -327,6 +361,7 @@ int main(int argc, char **argv)
 		RUN_FAULTS(importing),
 		RUN_FAULTS(collecting),
 		RUN_FAULTS(checking),
+		RUN_FAULTS(repairing),
 	};
 
 	if (argc > 1)
