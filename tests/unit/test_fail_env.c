@@ -327,7 +327,7 @@ static int make_orphan(struct env *e, uint64_t *ret_ino)
 
 static int check_orphan(struct env *e, uint64_t ino)
 {
-	uint8_t have[DATA];
+	static uint8_t have[DATA];
 
 	return env_read(e, ino, have, DATA, 0) == DATA &&
 			       memcmp(have, bytes, DATA) == 0
