@@ -31,6 +31,8 @@ struct call {
  * code. */
 int call_fail(const struct call *c, int code, const char *fmt, ...)
 	_printf_(3, 4);
+/* Says that a name is not a KIND, and what names are made of. */
+int call_bad_name(const struct call *c, const char *name, const char *kind);
 /* Says a second line: what to do. */
 void call_hint(const char *fmt, ...) _printf_(1, 2);
 /* Says what a lower layer reported: the first line of diag or "what: why",

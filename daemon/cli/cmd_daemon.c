@@ -9,6 +9,7 @@
 #include "cli/cmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sys/prctl.h>
 
@@ -158,7 +159,8 @@ static int keeper(const struct call *c)
 	char *end;
 	long fd = strtol(text, &end, 10);
 
-	if (!*text || *end || fd < 0 || fd > INT_MAX || c->args->arg_count > 2)
+	if (!*text || *end || fd < 0 || fd > INT_MAX ||
+	    c->args->arg_count > 2 || fcntl((int)fd, F_GETFD) < 0)
 		return call_fail(c, CODE_USAGE, "keeper: needs a descriptor");
 	/* It was executed as /proc/self/exe, and "exe" says nothing in ps. */
 	(void)prctl(PR_SET_NAME, "cowfs");

@@ -97,8 +97,8 @@ static int read_grace(const struct call *c, int *ret_days)
 		return CODE_DONE;
 	if (number_read(text, SETTINGS_MAX_GRACE_DAYS, &days))
 		return call_fail(c, CODE_USAGE,
-				 "--grace: %s: not a number of days (at most "
-				 "%d)",
+				 "--grace: \"%s\" is no number of days (at "
+				 "most %d)",
 				 text, SETTINGS_MAX_GRACE_DAYS);
 	*ret_days = (int)days;
 	return CODE_DONE;

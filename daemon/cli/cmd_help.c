@@ -88,6 +88,8 @@ static int run_help(struct call *c)
 	near = opt_near_verb(cmd_verbs, cmd_verb_count, name);
 	if (near)
 		call_hint("did you mean \"cowfs help %s\"?", near);
+	else
+		call_hint("\"cowfs help\" lists the commands");
 	return CODE_USAGE;
 }
 

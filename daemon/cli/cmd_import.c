@@ -95,7 +95,8 @@ static int check_directory(const struct call *c, const char *path)
 	struct stat st;
 
 	if (stat(path, &st) < 0) {
-		bool usage = errno == ENOENT || errno == ENOTDIR;
+		bool usage = errno == ENOENT || errno == ENOTDIR ||
+			     errno == ENAMETOOLONG;
 
 		return call_fail(c, usage ? CODE_USAGE : CODE_FAILED, "%s: %s",
 				 *path ? path : "PATH", err_text(errno));
@@ -166,6 +167,28 @@ static int print_result(const struct call *c, const char *ref,
 	return call_finish(c, &o, CODE_DONE);
 }
 
+static int take_excludes(const struct call *c, const char **v,
+			 struct import_options *o)
+{
+	const struct opt_args *a = c->args;
+
+	for (size_t i = 0; i < a->item_count; i++) {
+		const char *glob = a->items[i].value;
+
+		if (a->items[i].opt != OPT_EXCLUDE)
+			continue;
+		if (!glob[strspn(glob, "/")])
+			return call_fail(
+				c, CODE_USAGE,
+				"--exclude: \"%s\" excludes everything "
+				"or nothing",
+				glob);
+		v[o->exclude_count++] = glob;
+	}
+	o->excludes = v;
+	return CODE_DONE;
+}
+
 static int run(struct call *c)
 {
 	const struct opt_args *a = c->args;
@@ -182,15 +205,14 @@ static int run(struct call *c)
 	int r;
 
 	if (tag && store_ref_normalize(tag, ref, sizeof ref))
-		return call_fail(c, CODE_USAGE, "%s: %s", *tag ? tag : "--tag",
-				 *tag ? "not a NAME:TAG" : "an empty name");
+		return *tag ? call_bad_name(c, tag, "NAME:TAG")
+			    : call_fail(c, CODE_USAGE, "--tag: an empty name");
 	excludes = calloc(a->item_count + 1, sizeof *excludes);
 	if (!excludes)
 		return call_fail_err(c, -ENOMEM, NULL, "import");
-	for (size_t i = 0; i < a->item_count; i++)
-		if (a->items[i].opt == OPT_EXCLUDE)
-			excludes[o.exclude_count++] = a->items[i].value;
-	o.excludes = excludes;
+	r = take_excludes(c, excludes, &o);
+	if (r)
+		return r;
 	r = import_path_of(c, a->args[0], tag ? ref : NULL, &o, &res);
 	return r ? r : print_result(c, tag ? ref : NULL, &res);
 }

@@ -9,6 +9,7 @@
 #include "cli/cmd.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -58,13 +59,11 @@ static int check_names(const struct call *c, const struct target *t)
 		return call_fail(c, CODE_USAGE, "--view: %s: not auto or fuse",
 				 view);
 	if (t->env && !name_is_label(t->env))
-		return call_fail(c, CODE_USAGE,
-				 "%s: not a name for an environment", t->env);
+		return call_bad_name(c, t->env, "name for an environment");
 	if (path_is_path(t->ref))
 		return CODE_DONE;
 	if (store_ref_normalize(t->ref, ref, sizeof ref))
-		return call_fail(c, CODE_USAGE, "%s: not a name of a snapshot",
-				 *t->ref ? t->ref : "SNAPSHOT");
+		return call_bad_name(c, t->ref, "name of a snapshot");
 	return CODE_DONE;
 }
 
@@ -136,6 +135,9 @@ static int run(struct call *c)
 		return r;
 	if (t.at) {
 		r = path_absolute(t.at, false, &t.at_absolute);
+		if (!r && strlen(t.at_absolute) >= PATH_MAX)
+			return call_fail(c, CODE_USAGE, "--at: %s",
+					 err_text(ENAMETOOLONG));
 		if (r)
 			return call_fail_err(c, r, NULL, t.at);
 	}

@@ -162,9 +162,7 @@ static int remove_one(struct rm *rm, const char *what)
 	int r = store_ref_normalize(what, ref, sizeof ref);
 
 	if (r)
-		return call_fail(rm->c, CODE_USAGE,
-				 "%s: not a name of a snapshot",
-				 *what ? what : "SNAPSHOT");
+		return call_bad_name(rm->c, what, "name of a snapshot");
 	r = store_ref_get(rm->store, ref, &id);
 	if (!r)
 		return remove_ref(rm, ref, &id);

@@ -34,15 +34,15 @@ static int read_options(const struct call *c, struct settings *s)
 
 	if (max && number_read_size(max, &s->max_store))
 		return call_fail(c, CODE_USAGE,
-				 "--max-store: %s: not a size (a number of "
+				 "--max-store: \"%s\" is no size (a number of "
 				 "bytes, or of K, M, G, T)",
 				 max);
 	if (!grace)
 		return CODE_DONE;
 	if (number_read(grace, SETTINGS_MAX_GRACE_DAYS, &days))
 		return call_fail(c, CODE_USAGE,
-				 "--grace: %s: not a number of days (at most "
-				 "%d)",
+				 "--grace: \"%s\" is no number of days (at "
+				 "most %d)",
 				 grace, SETTINGS_MAX_GRACE_DAYS);
 	s->grace_days = (uint32_t)days;
 	return CODE_DONE;

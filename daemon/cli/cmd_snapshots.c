@@ -144,11 +144,9 @@ static int run_tag(struct call *c)
 	int r;
 
 	if (store_ref_normalize(name, ref, sizeof ref))
-		return call_fail(c, CODE_USAGE, "%s: not a NAME:TAG",
-				 *name ? name : "NAME:TAG");
+		return call_bad_name(c, name, "NAME:TAG");
 	if (store_ref_normalize(what, snapshot, sizeof snapshot))
-		return call_fail(c, CODE_USAGE, "%s: not a name of a snapshot",
-				 *what ? what : "SNAPSHOT");
+		return call_bad_name(c, what, "name of a snapshot");
 	r = store_open(c->store, 0, &diag, &s);
 	if (r)
 		return call_fail_err(c, r, &diag, c->store);

@@ -209,7 +209,7 @@ static int run(struct call *c)
 const struct verb cmd_umount = {
 	.name = "umount",
 	.synopsis = "ENV...|--all",
-	.summary = "unmount environments and throw them away",
+	.summary = "unmount environments and throw them away, or keep them",
 	.text = "ENV is a name or the path where it is mounted. An environment "
 		"without changes is\nremoved. With changes it is unmounted and "
 		"kept (exit 4) unless --discard or --keep\nsays what to do. "

@@ -191,7 +191,7 @@ void doctor_mounts(struct doctor *d)
 		}
 		doctor_problem(d, m->path, false, "%s",
 			       place ? "still a mount, but no server runs"
-				    : "a mount that nobody serves");
+				     : "a mount that nobody serves");
 	}
 	buf_fini(&h.minors);
 }

@@ -295,9 +295,7 @@ int remote_find(const struct call *c, int *fd, const char *arg,
 
 	if (!path_is_path(arg)) {
 		if (!name_is_label(arg))
-			return call_fail(c, CODE_USAGE,
-					 "%s: not a name of an environment",
-					 arg);
+			return call_bad_name(c, arg, "name of an environment");
 		(void)snprintf(ret_name, REMOTE_NAME_BYTES, "%s", arg);
 		return CODE_DONE;
 	}
@@ -315,8 +313,7 @@ int remote_connect_env(const struct call *c, const char *arg,
 	int r;
 
 	if (!path_is_path(arg) && !name_is_label(arg))
-		return call_fail(c, CODE_USAGE,
-				 "%s: not a name of an environment", arg);
+		return call_bad_name(c, arg, "name of an environment");
 	if (!remote_has_store(c)) {
 		if (is_denied(-errno))
 			return remote_fail_denied(c);

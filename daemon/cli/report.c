@@ -56,6 +56,14 @@ void call_hint(const char *fmt, ...)
 	free(text);
 }
 
+int call_bad_name(const struct call *c, const char *name, const char *kind)
+{
+	(void)call_fail(c, CODE_USAGE, "%s: not a %s", name, kind);
+	call_hint("a name is 1 to 64 of A-Z a-z 0-9 . _ -, and begins with a "
+		  "letter, digit or _");
+	return CODE_USAGE;
+}
+
 int call_fail_err(const struct call *c, int err, const struct diag *diag,
 		  const char *what)
 {

@@ -62,7 +62,7 @@ int handlers_acquire(struct server *s, const struct msg *request,
 		return r;
 	if (entry->mount.state == ENVS_NONE && !handlers_env_exists(s, name)) {
 		envs_release(entry);
-		diag_add(diag, "unknown environment '%s'", name);
+		diag_add(diag, "%s: unknown environment", name);
 		return CODE_FAILED;
 	}
 	*ret_entry = entry;

@@ -310,7 +310,7 @@ static int resolve(struct server *s, const struct wish *w,
 	if (r == 0)
 		return 0;
 	if (r == -ENOENT || r == -EINVAL)
-		diag_add(diag, "unknown environment or snapshot '%s'", w->ref);
+		diag_add(diag, "%s: unknown environment or snapshot", w->ref);
 	else if (r != -ENOTUNIQ || near.count == 0)
 		diag_add(diag, "%s: %s", w->ref, err_text(r));
 	for (size_t i = 0; i < near.count; i++)

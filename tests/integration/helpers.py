@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What several integration tests need."""
+import hashlib
+import os
 import pathlib
+import stat
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -29,3 +32,25 @@ def one_line_error(result):
     lines = result.err.splitlines()
     return (1 <= len(lines) <= 2 and lines[0].startswith("cowfs ")
             and not result.out)
+
+
+# Files that any command may make or touch.
+RUNTIME = ("lock.mdb", "server.log", "index.clean", "server.lock", "ctl.sock")
+
+
+def store_state(folder):
+    """What must not change: names, kinds and bytes of everything but mounts
+    and trash, which is emptied a little later."""
+    found = {}
+    for top, dirs, names in os.walk(folder):
+        dirs[:] = [d for d in dirs if d not in ("mnt", "trash")]
+        for name in dirs + names:
+            path = os.path.join(top, name)
+            if name in RUNTIME:
+                continue
+            st = os.lstat(path)
+            found[os.path.relpath(path, folder)] = (
+                stat.S_IFMT(st.st_mode),
+                hashlib.sha256(open(path, "rb").read()).hexdigest()
+                if stat.S_ISREG(st.st_mode) else None)
+    return found
