@@ -142,6 +142,20 @@ static int commit(struct importer *imp, const char *path, const char *ref)
 	return r;
 }
 
+/* A file that vanishes meanwhile is left out; without the whole directory what
+ * was read is half of it. */
+static int check_root(const struct importer *imp, int fd, const char *path)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_nlink == 0)
+		return diag_fail(imp->diag, -ENOENT,
+				 "%s: vanished while it was read", path);
+	return 0;
+}
+
 static int import_root(struct importer *imp, const char *path)
 {
 	struct tree_entry root = {.name = NULL};
@@ -164,6 +178,9 @@ static int import_root(struct importer *imp, const char *path)
 	if (r != IMPORT_TAKEN)
 		return diag_fail(imp->diag, -EACCES, "%s: cannot be listed",
 				 path);
+	r = check_root(imp, fd, path);
+	if (r < 0)
+		return r;
 	imp->result.inodes = root.below + 1;
 	return snapshot_put(imp, &root, &imp->result.id);
 }

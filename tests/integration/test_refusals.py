@@ -8,8 +8,10 @@ work stand at the end.
 """
 import os
 import shutil
+import signal
 import socket
 import struct
+import time
 
 import mountpoint
 import pytest
@@ -343,6 +345,33 @@ def test_an_unreadable_file_is_named(plain, tree, as_root):
     result = plain.finish(child, 30)
     assert result.code == 3 and one_line_error(result), result
     assert "src/f01.c: Permission denied" in result.err
+
+
+def test_a_directory_that_vanishes_half_way(filled, tmp_path):
+    """Half of a directory is no snapshot of it."""
+    top = tmp_path / "top"
+    filled.run("daemon", "start")
+    pid = filled.server_pid()
+    vanished = 0
+    for delay in range(1, 13):
+        for d in range(30):
+            (top / f"d{d}").mkdir(parents=True)
+            for i in range(30):
+                (top / f"d{d}/f{i}").write_text(f"{delay} {d} {i}\n")
+        before = filled.run("snapshots", "--json").out
+        child = filled.spawn(["cowfs", "import", str(top)])
+        time.sleep(delay / 500)
+        os.kill(child.pid, signal.SIGSTOP)
+        shutil.rmtree(top)
+        os.kill(child.pid, signal.SIGCONT)
+        result = filled.finish(child, 30)
+        if result.code:
+            assert result.code in (2, 3) and one_line_error(result), result
+            assert filled.run("snapshots", "--json").out == before
+        vanished += "vanished while it was read" in result.err
+    assert vanished, "none was stopped half-way"
+    assert filled.server_pid() == pid
+    assert filled.run("fsck").out.endswith("0 problems\n")
 
 
 def messages():
