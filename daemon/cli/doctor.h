@@ -41,8 +41,9 @@ void doctor_problem(struct doctor *d, const char *what, bool fixed,
 void doctor_machine(struct doctor *d);
 /* doctor_mounts.c: mounts that nobody serves. */
 void doctor_mounts(struct doctor *d);
-/* doctor_left.c: the server, and files that something left behind. */
+/* doctor_server.c: the server, and what it says of its environments. */
 void doctor_server(struct doctor *d);
+/* doctor_left.c: files that something left behind. */
 void doctor_left(struct doctor *d);
 
 #endif

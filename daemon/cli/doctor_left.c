@@ -15,72 +15,11 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/err.h"
 #include "base/io.h"
 #include "base/name.h"
 #include "cli/path.h"
-#include "cli/remote.h"
 
-enum { GRACE_SECONDS = 10, ANSWER_MS = 5000 };
-
-/* --- the server -------------------------------------------------------- */
-
-static int ask_list(int fd, struct doctor *d, struct buf *dead)
-{
-	_cleanup_msg_ struct msg request = {0}, answer = {0};
-	struct remote_env e;
-	int r;
-
-	msg_begin(&request, CTL_LIST);
-	r = msg_send(fd, &request, ANSWER_MS);
-	while (!r) {
-		r = msg_recv(fd, &answer, ANSWER_MS);
-		if (!r)
-			r = msg_check(&answer);
-		if (r || msg_verb(&answer) != CTL_ROW)
-			break;
-		remote_read_env(&answer, &e);
-		if (!strcmp(e.state, "dead"))
-			buf_put(dead, e.name, strlen(e.name) + 1);
-		else if (strcmp(e.state, "kept") != 0)
-			buf_put(&d->live, e.path, strlen(e.path) + 1);
-	}
-	return r;
-}
-
-/* Collects which mounts the running server answers for. */
-void doctor_server(struct doctor *d)
-{
-	_cleanup_buf_ struct buf dead = {0};
-	_cleanup_close_ int fd = -1;
-	int r;
-
-	if (!d->running) {
-		doctor_note(d, "server", "not running");
-		return;
-	}
-	r = client_connect(d->c->store, &fd);
-	if (!r)
-		r = ask_list(fd, d, &dead);
-	if (r) {
-		doctor_problem(d, "server", false,
-			       "runs but does not answer: %s; "
-			       "see %s/server.log",
-			       err_text(r), d->c->store);
-		return;
-	}
-	d->live_known = true;
-	doctor_note(d, "server", "running");
-	for (size_t i = 0; i < dead.len;) {
-		const char *name = (const char *)dead.data + i;
-
-		doctor_problem(d, name, false,
-			       "its mount is broken; \"cowfs mount %s\" brings "
-			       "it back",
-			       name);
-		i += strlen(name) + 1;
-	}
-}
+enum { GRACE_SECONDS = 10 };
 
 static bool is_live(const struct doctor *d, const char *path)
 {
@@ -93,8 +32,6 @@ static bool is_live(const struct doctor *d, const char *path)
 	}
 	return false;
 }
-
-/* --- files ------------------------------------------------------------- */
 
 typedef void (*entry_fn)(struct doctor *d, int dirfd, const char *dir,
 			 const char *name);
@@ -197,6 +134,8 @@ void doctor_left(struct doctor *d)
 	if (!d->has_store)
 		return;
 	(void)snprintf(path, sizeof path, "%s/ctl.sock", d->c->store);
+	check_socket(d, path);
+	(void)snprintf(path, sizeof path, "%s/ctl.sock.new", d->c->store);
 	check_socket(d, path);
 	(void)snprintf(path, sizeof path, "%s/trash", d->c->store);
 	each_entry(d, path, check_trash);

@@ -2,14 +2,20 @@
 /*
  * doctor_mounts.c - finding mounts that nobody serves, without touching them.
  *
- * Below STORE/mnt a mount is dead when no server of the store runs. Elsewhere
- * (--at) it may be another store's. Recent kernels tell in /proc/P/fdinfo/N
- * which connection a descriptor of /dev/fuse belongs to (seen with 6.18); a
- * mount of ours whose connection nobody holds is dead. Where the kernel does
- * not tell, or processes are hidden from us, such mounts are left alone.
+ * Below STORE/mnt a mount is dead when no server of the store runs, even if a
+ * stray process holds its connection: then it is wedged, and whoever looks
+ * into it waits for ever. Elsewhere (--at) it may be another store's. Recent
+ * kernels tell in /proc/P/fdinfo/N which connection a descriptor of /dev/fuse
+ * belongs to (seen with 6.18); a mount of ours whose connection nobody holds is
+ * dead. Where the kernel does not tell, or processes are hidden from us, such
+ * mounts are left alone.
  *
- * umount2 with MNT_DETACH does not wait for a FUSE server, but a child with a
- * time limit does it all the same.
+ * Mounts are listed before the lock of the store is tried. So those of a server
+ * that starts meanwhile are not in the list, and are not taken for dead.
+ *
+ * The connection is aborted first, so that nothing that waits in the mount
+ * waits on, then the mount is detached. Neither waits for a FUSE server, but a
+ * child with a time limit does it all the same.
  */
 #include "cli/doctor.h"
 
@@ -36,8 +42,28 @@ enum {
 
 /* --- unmounting -------------------------------------------------------- */
 
-static _noreturn_ void detach(const char *path)
+/* The owner of a mount may do this where the folder is mounted. */
+static void abort_connection(unsigned minor)
 {
+	_cleanup_close_ int fd = -1;
+	char path[64];
+
+	(void)snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/abort",
+		       minor);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)!io_write(fd, "1", 1);
+}
+
+static _noreturn_ void detach(const struct mount_line *m)
+{
+	const char *path = m->path;
+
+	if (!strcmp(m->type, OUR_TYPE))
+		abort_connection(m->minor);
+	/* This aborts, too; the mount stays when something uses it. */
+	if (geteuid() == 0 && !umount2(path, MNT_FORCE | UMOUNT_NOFOLLOW))
+		_exit(0);
 	if (geteuid() == 0)
 		_exit(umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) ? 1 : 0);
 	(void)execlp("fusermount3", "fusermount3", "-u", "-z", "-q", "--", path,
@@ -45,14 +71,14 @@ static _noreturn_ void detach(const char *path)
 	_exit(1);
 }
 
-static bool unmount(const char *path)
+static bool unmount(const struct mount_line *m)
 {
 	uint64_t end = clock_mono_ns() + (uint64_t)UMOUNT_MS * NS_PER_MS;
 	pid_t pid = fork();
 	int state;
 
 	if (pid == 0)
-		detach(path);
+		detach(m);
 	while (pid > 0) {
 		pid_t r = waitpid(pid, &state, WNOHANG);
 
@@ -162,11 +188,25 @@ static bool is_below(const char *path, const char *dir)
 static bool is_dead(const struct doctor *d, const struct holders *h,
 		    const struct mount_line *m, const char *mnt)
 {
-	if (strcmp(m->type, OUR_TYPE) != 0 || is_held(h, m->minor))
+	if (strcmp(m->type, OUR_TYPE) != 0)
 		return false;
-	if (is_below(m->path, mnt))
-		return !d->running || h->complete;
-	return h->complete;
+	if (is_below(m->path, mnt) && !d->running)
+		return true;
+	return h->complete && !is_held(h, m->minor);
+}
+
+/* Whether it is still that mount: a new server may have mounted there. */
+static bool is_there(const struct mount_line *m)
+{
+	_cleanup_(mountinfo_fini) struct mountinfo now = {0};
+
+	if (mountinfo_read(&now))
+		return true;
+	for (size_t i = 0; i < now.count; i++)
+		if (now.v[i].minor == m->minor &&
+		    !strcmp(now.v[i].path, m->path))
+			return true;
+	return false;
 }
 
 void doctor_mounts(struct doctor *d)
@@ -183,7 +223,7 @@ void doctor_mounts(struct doctor *d)
 
 		if (!place && !is_dead(d, &h, m, mnt))
 			continue;
-		if (d->fix && unmount(m->path)) {
+		if (d->fix && (!is_there(m) || unmount(m))) {
 			doctor_problem(d, m->path, true,
 				       "a mount that nobody serves");
 			m->path[0] = 0;

@@ -315,3 +315,8 @@ void session_count(struct session *s, struct session_counters *ret_counters)
 	ret_counters->reads = __atomic_load_n(&c->reads, __ATOMIC_RELAXED);
 	ret_counters->writes = __atomic_load_n(&c->writes, __ATOMIC_RELAXED);
 }
+
+const char *session_libfuse(void)
+{
+	return fuse_pkgversion();
+}

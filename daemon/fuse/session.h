@@ -50,6 +50,8 @@ struct session_counters {
 	uint64_t reads;
 	uint64_t writes;
 };
+/* Returns the version of the libfuse that is built in. */
+const char *session_libfuse(void);
 void session_count(struct session *s, struct session_counters *ret_counters);
 
 #endif

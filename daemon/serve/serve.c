@@ -24,6 +24,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "fuse/session.h"
+#include "serve/serve.h"
 #include "serve/server_int.h"
 #include "store/fsck.h"
 
@@ -183,4 +185,9 @@ int serve_run(const struct serve_args *args)
 	server_fini(&s);
 	log_info("server: ended");
 	return 0;
+}
+
+const char *serve_libfuse(void)
+{
+	return session_libfuse();
 }

@@ -28,6 +28,9 @@ _must_check_ int serve_connect(const char *store, struct diag *diag,
 /* Waits until server and keeper of a store have ended; -ETIMEDOUT. */
 _must_check_ int serve_wait_end(const char *store, unsigned timeout_ms);
 
+/* Returns the version of the libfuse that is built in. */
+const char *serve_libfuse(void);
+
 /* Is the keeper: what the command line calls for the hidden arguments above,
  * before it starts threads or opens the store. Writes one line to ready_fd,
  * "ok" or what failed, and returns the exit code when server and keeper have

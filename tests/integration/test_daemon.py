@@ -232,44 +232,6 @@ def test_idle_exit(cowfs, tree):
     assert not mountpoint.mounts_below(cowfs.folder)
 
 
-def problems(store):
-    """What doctor says of this store; it looks at the whole machine, where
-    other tests may be killing servers at this moment."""
-    result = store.run("doctor", expect=None)
-    last = result.lines()[-1]
-    assert last.endswith(" problems"), result
-    assert result.code == (0 if last == "0 problems" else 1), result
-    found = [r for r in result.lines() if r.startswith("problem")]
-    assert len(found) == int(last.split()[0]), result
-    return [r for r in found if str(store.folder) in r]
-
-
-def test_doctor_finds_nothing_in_good_order(cowfs, tree):
-    cowfs.load(tree)
-    assert problems(cowfs) == []
-    point = cowfs.mount("base", "e")
-    assert problems(cowfs) == []
-    cowfs.sh(point, "echo x > new")
-    cowfs.run("umount", "e", "--keep")
-    assert problems(cowfs) == []
-    cowfs.run("daemon", "stop")
-    assert problems(cowfs) == []
-
-
-def test_doctor_finds_and_fixes_what_a_crash_left(cowfs, as_root, tree):
-    cowfs.load(tree)
-    point = cowfs.mount("base", "e")
-    cowfs.sh(point, "echo x > new")
-    for pid in mountpoint.processes_of(cowfs.path):
-        os.kill(pid, 9)
-    wait_until(lambda: not mountpoint.processes_of(cowfs.path), 10)
-    assert problems(cowfs)
-    cowfs.run("doctor", "--fix", expect=None)
-    assert problems(cowfs) == []
-    assert not mountpoint.mounts_below(cowfs.folder)
-    assert cowfs.sh(cowfs.mount("e"), "cat new").out == "x\n"
-
-
 def test_memory_after_find_over_100000_files(cowfs, tmp_path):
     """The server holds nothing for a base file that was merely looked at."""
     top = tmp_path / "wide"

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * doctor_server.c - whether the store's server runs, goes on and answers.
+ *
+ * Server and keeper are found by what they hold open, the lock of the store:
+ * links below /proc are read, nothing is followed. One that was stopped
+ * (SIGSTOP, the terminal's ^Z) is continued by --fix, and its mounts answer
+ * again. One that still does not answer is killed; that loses nothing, as
+ * every call that returned is in the journal (docs/durability.md), and the
+ * kernel then ends its connections, so what waited in a mount gets an error
+ * instead of waiting for ever.
+ */
+#include "cli/doctor.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "cli/remote.h"
+#include "serve/serve.h"
+
+enum { ANSWER_MS = 5000, END_MS = 5000, PROC_FILE_MAX = 1 << 20 };
+
+/* --- its processes ------------------------------------------------------- */
+
+/* Other commands hold the lock for moments, and are not to be ended. */
+static bool is_server(int proc, const char *pid)
+{
+	static const char words[] = "\0daemon\0keeper";
+	_cleanup_buf_ struct buf text = {0};
+	char path[300];
+
+	(void)snprintf(path, sizeof path, "%s/cmdline", pid);
+	return io_read_file(proc, path, PROC_FILE_MAX, &text) == 0 &&
+	       memmem(text.data, text.len, words, sizeof words);
+}
+
+static bool holds(int proc, const char *pid, const char *lock)
+{
+	char path[300], target[4352];
+	const struct dirent *e;
+	bool found = false;
+	DIR *dir;
+	int fd;
+
+	(void)snprintf(path, sizeof path, "%s/fd", pid);
+	fd = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!dir) {
+		if (fd >= 0)
+			(void)close(fd);
+		return false;
+	}
+	while (!found && (e = readdir(dir))) {
+		ssize_t n = readlinkat(fd, e->d_name, target, sizeof target);
+
+		found = n == (ssize_t)strlen(lock) &&
+			!memcmp(target, lock, (size_t)n);
+	}
+	(void)closedir(dir);
+	return found;
+}
+
+/* Appends the process ids of server and keeper. */
+static void find_servers(const struct doctor *d, struct buf *pids)
+{
+	_cleanup_free_ char *real = realpath(d->c->store, NULL);
+	_cleanup_buf_ struct buf lock = {0};
+	const struct dirent *e;
+	DIR *dir = opendir("/proc");
+
+	buf_printf(&lock, "%s/server.lock", real ? real : "");
+	while (dir && buf_str(&lock) && (e = readdir(dir))) {
+		pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+
+		if (pid > 0 && is_server(dirfd(dir), e->d_name) &&
+		    holds(dirfd(dir), e->d_name, buf_str(&lock)))
+			buf_put(pids, &pid, sizeof pid);
+	}
+	if (dir)
+		(void)closedir(dir);
+}
+
+static bool is_stopped(pid_t pid)
+{
+	_cleanup_buf_ struct buf text = {0};
+	char path[64];
+	const char *s;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	if (io_read_file(AT_FDCWD, path, PROC_FILE_MAX, &text) < 0)
+		return false;
+	s = buf_str(&text);
+	s = s ? strrchr(s, ')') : NULL;
+	return s && s[1] == ' ' && s[2] == 'T';
+}
+
+/* Sends sig to those processes (with stopped: to those of them that are), and
+ * returns how many there were; ret_last is one of them. */
+static size_t each_server(const struct buf *pids, bool stopped, int sig,
+			  pid_t *ret_last)
+{
+	size_t n = 0;
+
+	for (size_t at = 0; at < pids->len; at += sizeof(pid_t)) {
+		pid_t pid;
+
+		memcpy(&pid, pids->data + at, sizeof pid);
+		if (stopped && !is_stopped(pid))
+			continue;
+		*ret_last = pid;
+		n += kill(pid, sig) == 0;
+	}
+	return n;
+}
+
+/* --- its answer ---------------------------------------------------------- */
+
+static int ask_list(int fd, struct doctor *d, struct buf *dead)
+{
+	_cleanup_msg_ struct msg request = {0}, answer = {0};
+	struct remote_env e;
+	int r;
+
+	msg_begin(&request, CTL_LIST);
+	r = msg_send(fd, &request, ANSWER_MS);
+	while (!r) {
+		r = msg_recv(fd, &answer, ANSWER_MS);
+		if (!r)
+			r = msg_check(&answer);
+		if (r || msg_verb(&answer) != CTL_ROW)
+			break;
+		remote_read_env(&answer, &e);
+		if (!strcmp(e.state, "dead"))
+			buf_put(dead, e.name, strlen(e.name) + 1);
+		else if (strcmp(e.state, "kept") != 0)
+			buf_put(&d->live, e.path, strlen(e.path) + 1);
+	}
+	return r;
+}
+
+/* Ends what is left of an environment's mount, and keeps the environment. */
+static bool keep(int fd, const char *name)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+
+	msg_begin(&request, CTL_UMOUNT);
+	msg_put_str(&request, CTL_TAG_NAME, name);
+	msg_put_u64(&request, CTL_TAG_FLAGS, CTL_FLAG_KEEP);
+	return client_call(fd, &request, NULL, NULL, &done) == 0 &&
+	       msg_get_u64(&done, CTL_TAG_CODE, CODE_DONE) == CODE_DONE;
+}
+
+static void report_dead(struct doctor *d, int fd, const struct buf *dead)
+{
+	for (size_t i = 0; i < dead->len;) {
+		const char *name = (const char *)dead->data + i;
+
+		doctor_problem(d, name, d->fix && keep(fd, name),
+			       "its mount is broken; \"cowfs mount %s\" brings "
+			       "it back",
+			       name);
+		i += strlen(name) + 1;
+	}
+}
+
+static void end_servers(struct doctor *d, const struct buf *pids, int err)
+{
+	pid_t last = 0;
+	bool gone = each_server(pids, false, SIGKILL, &last) &&
+		    !serve_wait_end(d->c->store, END_MS);
+
+	d->running = !gone;
+	doctor_problem(d, "server", gone,
+		       "runs but does not answer: %s; %s; see %s/server.log",
+		       err_text(err),
+		       gone ? "ended, its environments are kept"
+			    : "it cannot be ended",
+		       d->c->store);
+}
+
+/* Collects which mounts the running server answers for. */
+void doctor_server(struct doctor *d)
+{
+	_cleanup_buf_ struct buf dead = {0}, pids = {0};
+	_cleanup_close_ int fd = -1;
+	pid_t pid = 0;
+	size_t stopped;
+	int r;
+
+	if (!d->running) {
+		doctor_note(d, "server", "not running");
+		return;
+	}
+	find_servers(d, &pids);
+	stopped = each_server(&pids, true, d->fix ? SIGCONT : 0, &pid);
+	if (stopped)
+		doctor_problem(d, "server", d->fix,
+			       "process %d is stopped, what uses its mounts "
+			       "hangs; \"kill -CONT %d\" lets it go on",
+			       (int)pid, (int)pid);
+	if (stopped && !d->fix)
+		return;
+	r = client_connect(d->c->store, &fd);
+	if (!r)
+		r = ask_list(fd, d, &dead);
+	if (r && d->fix) {
+		end_servers(d, &pids, r);
+	} else if (r) {
+		doctor_problem(d, "server", false,
+			       "runs but does not answer: %s; --fix ends it; "
+			       "see %s/server.log",
+			       err_text(r), d->c->store);
+	} else {
+		d->live_known = true;
+		doctor_note(d, "server", "running");
+		report_dead(d, fd, &dead);
+	}
+}
