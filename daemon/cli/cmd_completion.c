@@ -3,9 +3,11 @@
  * cmd_completion.c - `cowfs completion`: scripts for shells, from the tables.
  *
  * The scripts only split words; what fits is answered by `cowfs completion
- * words VERB [WORD]...`, a hidden form that prints one candidate a line, so
- * that three shells need no knowledge of verbs. Names are read from the store
- * without starting a server. `completion options` lists all options, for the
+ * words -- [WORD]... LAST`, a hidden form that prints one candidate a line, so
+ * that three shells need no knowledge of verbs. "@dirs" stands for directories,
+ * which shells find themselves; of "--option=VALUE" the values are printed, as
+ * shells see them in different ways. Names are read from the store without
+ * starting a server. `completion options` lists all options, for the
  * lint that compares them with the manual.
  */
 #include "cli/cmd.h"
@@ -20,44 +22,82 @@
 static const char bash_script[] =
 	"# bash completion for cowfs: eval \"$(cowfs completion bash)\"\n"
 	"_cowfs() {\n"
-	"\tlocal cur=${COMP_WORDS[COMP_CWORD]} IFS=$'\\n'\n"
-	"\tlocal words=$(cowfs completion words -- "
-	"\"${COMP_WORDS[@]:1:COMP_CWORD-1}\" 2>/dev/null)\n"
-	"\tif [[ $words == *@dirs* ]]; then\n"
-	"\t\twords=${words//@dirs/}\n"
+	"\tlocal IFS=$'\\n' line=${COMP_LINE:0:COMP_POINT} rest word cur found "
+	"i\n"
+	"\tlocal -a all=()\n"
+	"\t# Readline breaks words at ':' and '='; what no space parts is "
+	"one.\n"
+	"\tfor ((i = 0; i <= COMP_CWORD; i++)); do\n"
+	"\t\trest=${line#\"${line%%[![:space:]]*}\"}\n"
+	"\t\tword=${COMP_WORDS[i]}\n"
+	"\t\t((i == COMP_CWORD)) && word=$rest\n"
+	"\t\tif ((i)) && [[ $rest == \"$line\" ]]; then\n"
+	"\t\t\tall[-1]+=$word\n"
+	"\t\telse\n"
+	"\t\t\tall+=(\"$word\")\n"
+	"\t\tfi\n"
+	"\t\tline=${rest#\"$word\"}\n"
+	"\tdone\n"
+	"\tfound=$(cowfs completion words -- \"${all[@]:1}\" 2>/dev/null)\n"
+	"\tcur=${all[-1]}\n"
+	"\t[[ $cur == --*=* ]] && cur=${cur#*=}\n"
+	"\tCOMPREPLY=()\n"
+	"\tif [[ $found == *@dirs* ]]; then\n"
+	"\t\tfound=${found//@dirs/}\n"
 	"\t\tcompopt -o filenames\n"
-	"\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\")\n"
-	"\t\t\t$(compgen -d -- \"$cur\"))\n"
-	"\telse\n"
-	"\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+	"\t\tmapfile -t COMPREPLY < <(compgen -d -- \"$cur\")\n"
+	"\tfi\n"
+	"\tmapfile -t -O ${#COMPREPLY[@]} COMPREPLY \\\n"
+	"\t\t< <(compgen -W \"$found\" -- \"$cur\")\n"
+	"\tif [[ $cur == *:* && $COMP_WORDBREAKS == *:* ]]; then\n"
+	"\t\tword=${cur%\"${cur##*:}\"}\n"
+	"\t\tCOMPREPLY=(\"${COMPREPLY[@]#\"$word\"}\")\n"
 	"\tfi\n"
 	"}\n"
 	"complete -F _cowfs cowfs\n";
 
 static const char zsh_script[] =
 	"#compdef cowfs\n"
-	"# zsh completion for cowfs: eval \"$(cowfs completion zsh)\"\n"
+	"# zsh completion for cowfs, after compinit: eval \"$(cowfs completion "
+	"zsh)\"\n"
 	"_cowfs() {\n"
 	"\tlocal -a found\n"
-	"\tfound=(${(f)\"$(cowfs completion words -- "
-	"${words[2,CURRENT-1]} 2>/dev/null)\"})\n"
+	"\tfound=(${(f)\"$(cowfs completion words -- \\\n"
+	"\t\t${(Q)words[2,CURRENT-1]} \"${(Q)PREFIX}\" 2>/dev/null)\"})\n"
+	"\t[[ $PREFIX == --*=* ]] && compset -P '*='\n"
 	"\tif (( ${found[(I)@dirs]} )); then\n"
 	"\t\tfound=(${found:#@dirs})\n"
 	"\t\t_files -/\n"
 	"\tfi\n"
 	"\tcompadd -- $found\n"
 	"}\n"
-	"compdef _cowfs cowfs\n";
+	"if [[ $funcstack[1] == _cowfs ]]; then\n"
+	"\t_cowfs \"$@\"\n"
+	"else\n"
+	"\tcompdef _cowfs cowfs\n"
+	"fi\n";
 
 static const char fish_script[] =
 	"# fish completion for cowfs: cowfs completion fish | source\n"
 	"function __cowfs_words\n"
+	"\tset -l word (commandline -ct)\n"
 	"\tset -l done (commandline -opc)\n"
-	"\tset -l found (cowfs completion words -- $done[2..-1] 2>/dev/null)\n"
+	"\tset -l found (cowfs completion words -- $done[2..] \"$word\" "
+	"2>/dev/null)\n"
+	"\tset -l option (string match -r -- '^--[a-z-]+=' \"$word\")\n"
 	"\tif contains -- @dirs $found\n"
-	"\t\t__fish_complete_directories (commandline -ct)\n"
+	"\t\tset -l value (string replace -- \"$option\" '' \"$word\")\n"
+	"\t\tfor d in (__fish_complete_directories \"$value\" '')\n"
+	"\t\t\t# After a ':' fish completes as in a list of paths.\n"
+	"\t\t\tstring match -q -- '*:*' \"$value\"\n"
+	"\t\t\tand not test -d (string split -f 1 -- \\t \"$d\")\n"
+	"\t\t\tand continue\n"
+	"\t\t\techo -- \"$option$d\"\n"
+	"\t\tend\n"
 	"\tend\n"
-	"\tstring match -v -- @dirs $found\n"
+	"\tfor w in (string match -v -- @dirs $found)\n"
+	"\t\techo -- \"$option$w\"\n"
+	"\tend\n"
 	"end\n"
 	"complete -c cowfs -f -a '(__cowfs_words)'\n";
 
@@ -158,35 +198,71 @@ static bool wants_value(const struct verb *v, const char *word,
 	return false;
 }
 
-/* Candidates for the word after those in args[1..]. */
-static void put_words(struct call *c, struct out *o)
+/* What the words before the last one have settled. */
+struct before {
+	const struct verb *verb;
+	size_t given; /* arguments of the verb */
+	bool value;   /* the last word is an option's value */
+	enum opt_arg kind;
+};
+
+static void read_words(struct call *c, struct before *b)
 {
 	const struct opt_args *a = c->args;
-	const struct verb *v = NULL;
-	enum opt_arg kind = ARG_NONE;
-	bool value = false, was_store = false;
+	bool was_store = false;
 
-	for (size_t i = 1; i < a->arg_count; i++) {
+	for (size_t i = 1; i + 1 < a->arg_count; i++) {
 		const char *word = a->args[i];
 
 		if (was_store)
 			c->store = word;
-		was_store = !value && !strcmp(word, "--store");
-		if (value)
-			value = false;
+		was_store = !b->value && !strcmp(word, "--store");
+		if (!b->value && !strncmp(word, "--store=", 8))
+			c->store = word + 8;
+		if (b->value)
+			b->value = false;
 		else if (word[0] == '-' && word[1])
-			value = wants_value(v, word, &kind);
-		else if (!v)
-			v = opt_find_verb(cmd_verbs, cmd_verb_count, word);
+			b->value = wants_value(b->verb, word, &b->kind);
+		else if (b->verb)
+			b->given++;
+		else
+			b->verb =
+				opt_find_verb(cmd_verbs, cmd_verb_count, word);
 	}
-	if (value) {
-		put_kind(c, o, kind, v);
-		return;
+}
+
+/* Whether the last word is "--option=", which waits for its value. */
+static bool is_assignment(const struct verb *v, const char *word,
+			  enum opt_arg *ret_kind)
+{
+	_cleanup_free_ char *name = strndup(word, strcspn(word, "="));
+
+	return word[0] == '-' && strchr(word, '=') && name &&
+	       wants_value(v, name, ret_kind);
+}
+
+/* Candidates for the last of the words in args[1..]. What an argument may be
+ * is known for the first one, and for all where a verb takes many. */
+static void put_words(struct call *c, struct out *o)
+{
+	const struct opt_args *a = c->args;
+	const char *last = a->arg_count > 1 ? a->args[a->arg_count - 1] : "";
+	struct before b = {.kind = ARG_NONE};
+	const struct verb *v;
+
+	read_words(c, &b);
+	v = b.verb;
+	if (b.value || is_assignment(v, last, &b.kind)) {
+		put_kind(c, o, b.kind, v);
+	} else if (last[0] == '-') {
+		if (v)
+			put_options(o, v->opts, v->opt_count);
+		put_options(o, opt_globals, opt_global_count);
+	} else if (!v) {
+		put_kind(c, o, ARG_VERB, v);
+	} else if (!b.given || v->max_args == OPT_MANY) {
+		put_kind(c, o, v->arg, v);
 	}
-	if (v)
-		put_options(o, v->opts, v->opt_count);
-	put_options(o, opt_globals, opt_global_count);
-	put_kind(c, o, v ? v->arg : ARG_VERB, v);
 }
 
 static void put_all_options(struct out *o)

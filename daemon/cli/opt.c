@@ -378,7 +378,8 @@ int opt_parse(const struct verb *const *verbs, size_t verb_count,
 
 static bool has_empty(const struct opt_args *a)
 {
-	for (size_t i = 0; i < a->arg_count; i++)
+	/* What is hidden may be anything. */
+	for (size_t i = 0; i < MIN(a->arg_count, a->verb->max_args); i++)
 		if (!*a->args[i])
 			return true;
 	return false;
