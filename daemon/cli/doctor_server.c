@@ -209,7 +209,11 @@ void doctor_server(struct doctor *d)
 	r = client_connect(d->c->store, &fd);
 	if (!r)
 		r = ask_list(fd, d, &dead);
-	if (r && d->fix) {
+	if (r == -ECONNREFUSED && !pids.len) {
+		doctor_note(d, "server",
+			    "not running; another command has the store for "
+			    "itself, as \"cowfs fsck --repair\" does");
+	} else if (r && d->fix) {
 		end_servers(d, &pids, r);
 	} else if (r) {
 		doctor_problem(d, "server", false,

@@ -116,7 +116,10 @@ int remote_connect(const struct call *c, int *ret_fd)
 		return CODE_DONE;
 	if (is_denied(r))
 		return remote_fail_denied(c);
-	/* A server that could not start for a damaged store is no busy one. */
+	/* A server that could not start for a damaged store, or on a disk that
+	 * is read-only, is no busy one. */
+	if (r == -ECONNREFUSED && access(c->store, W_OK) < 0 && errno == EROFS)
+		return call_fail_err(c, -EROFS, NULL, c->store);
 	if (r == -ECONNREFUSED) {
 		int code = check_store(c);
 

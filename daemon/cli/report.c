@@ -64,16 +64,31 @@ int call_bad_name(const struct call *c, const char *name, const char *kind)
 	return CODE_USAGE;
 }
 
+/* What to do about errors that are nobody's mistake. */
+static void hint_error(int err)
+{
+	if (err == -ENOSPC || err == -EDQUOT)
+		call_hint("make room on the disk of the store; \"cowfs df\" "
+			  "tells what is not needed");
+	else if (err == -EROFS)
+		call_hint("mount its disk read-write, or choose another store "
+			  "(--store DIR)");
+}
+
 int call_fail_err(const struct call *c, int err, const struct diag *diag,
 		  const char *what)
 {
 	const char *line = diag ? diag_line(diag, 0) : NULL, *text;
 	_cleanup_buf_ struct buf more = {0};
 
+	if (line)
+		(void)call_fail(c, 0, "%s", line);
+	else
+		(void)call_fail(c, 0, "%s: %s", what, err_text(err));
+	if (!diag || !diag_line(diag, 1))
+		hint_error(err);
 	if (!line)
-		return call_fail(c, exit_code_of(err), "%s: %s", what,
-				 err_text(err));
-	(void)call_fail(c, 0, "%s", line);
+		return exit_code_of(err);
 	for (size_t i = 1; (line = diag_line(diag, i)); i++)
 		buf_printf(&more, "%s%s", more.len ? "; " : "", line);
 	text = more.len ? buf_str(&more) : NULL;

@@ -151,6 +151,16 @@ static int fail_to_connect(const char *store, struct diag *diag, int err)
 			 store, err_text(err));
 }
 
+/* Nobody answers, and the server's lock is another's. */
+static int fail_in_use(const char *store, struct diag *diag)
+{
+	diag_add(diag, "the store %s is in use", store);
+	diag_add(diag,
+		 "wait until \"cowfs fsck --repair\" or an old server has "
+		 "ended; \"cowfs doctor\" tells more");
+	return -EBUSY;
+}
+
 int serve_connect(const char *store, struct diag *diag, int *ret_fd)
 {
 	uint64_t end = clock_mono_ns() + (uint64_t)CONNECT_FOR_MS * NS_PER_MS;
@@ -167,7 +177,7 @@ int serve_connect(const char *store, struct diag *diag, int *ret_fd)
 		if (r < 0 && r != -EBUSY)
 			return r;
 		if (r == -EBUSY && clock_mono_ns() >= end)
-			return fail_to_connect(store, diag, -ETIMEDOUT);
+			return fail_in_use(store, diag);
 		if (r == -EBUSY)
 			sleep_ms(RETRY_MS);
 	}

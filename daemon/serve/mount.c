@@ -391,6 +391,9 @@ static int fail_create(const struct wish *w, int err, struct diag *diag)
 	else
 		diag_add(diag, "%s: cannot make an environment: %s",
 			 w->name[0] ? w->name : w->ref, err_text(err));
+	if (err == -ENOSPC || err == -EDQUOT)
+		diag_add(diag, "make room on the disk of the store; \"cowfs "
+			       "df\" tells what is not needed");
 	if (err == -EEXIST && w->name[0])
 		diag_add(diag, "cowfs mount %s mounts it", w->name);
 	return CODE_FAILED;

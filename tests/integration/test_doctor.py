@@ -2,6 +2,7 @@
 """doctor: each thing that can be left over or broken is made, named, and
 cleared by --fix without losing work; then there are no problems."""
 import ctypes
+import fcntl
 import os
 import signal
 import socket
@@ -171,6 +172,16 @@ def test_a_wedged_mount(changed, as_root):
     assert changed.finish(reader, 20).code != 0
     assert not mountpoint.mounts_below(changed.folder)
     os.close(stray)
+
+
+def test_a_store_that_is_being_repaired_is_no_problem(cowfs, tree):
+    cowfs.load(tree)
+    with open(cowfs.path / "server.lock", "w") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        for args in ([], ["--fix"]):
+            result = doctor(cowfs, *args)
+            assert not result.rows, result
+            assert "another command has the store for itself" in result.out
 
 
 def test_left_sockets(cowfs, tree):

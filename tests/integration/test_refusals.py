@@ -6,6 +6,7 @@ Each case makes something wrong, runs commands that must refuse it, and is
 looked at before and after. Wrong calls are in test_errors.py. Cases that must
 work stand at the end.
 """
+import fcntl
 import os
 import shutil
 import signal
@@ -297,8 +298,9 @@ def test_a_read_only_disk(filled, as_root):
                  ["tag", "base", "x"], ["rm", "base"],
                  ["fsck", "--repair"], ["mount", "base", "y"]):
         result = run(*args)
-        assert result.code in (3, 4) and one_line_error(result), result
+        assert result.code == 3 and one_line_error(result), result
         assert "ead-only" in result.err, result
+        assert "--store DIR" in result.err, result
     assert run("fsck").code == 0
     assert store_state(filled.folder) == before
 
@@ -326,6 +328,59 @@ def test_a_full_disk(filled, as_root, tmp_path):
     err = (tmp_path / "err").read_text()
     assert err.startswith("cowfs import: ") and len(err.splitlines()) <= 2
     assert "No space left" in err or "free" in err, err
+
+
+def test_a_disk_that_is_full_to_the_last_block(filled, as_root):
+    """What needs room says so, what needs none works, nothing is lost."""
+    disk = filled.folder / "disk"
+    disk.mkdir()
+    calls = [("3", "import TREE -t x"), ("3", "tag base x"),
+             ("3", "mount base n"), ("3", "settings --max-store 5G"),
+             ("0", "snapshots"), ("0", "ps"), ("0", "diff e"), ("0", "gc"),
+             ("0", "fsck"), ("0", "umount e --keep"), ("0", "daemon stop"),
+             ("0", "diff e")]
+    tests = "".join(
+        f"echo '@@ {code} {call}'; cowfs {call} 2>&1 >/dev/null; "
+        'echo "exit $?"\n'.replace("TREE", str(filled.tree))
+        for code, call in calls)
+    script = f"""
+        mount -t tmpfs -o size=64m tmpfs {disk}
+        export COWFS_STORE={disk}/store
+        cowfs import {filled.tree} -t base && cowfs mount base e
+        echo hello > {disk}/store/mnt/e/hello
+        dd if=/dev/zero of={disk}/filler bs=4k 2>/dev/null
+        {tests.replace("TREE", str(filled.tree))}
+        rm {disk}/filler
+        echo "@@ 0 end"
+        cowfs mount e && cat {disk}/store/mnt/e/hello
+        cowfs umount --all --discard && cowfs snapshots --json
+        cowfs daemon stop; cowfs fsck"""
+    child = filled.spawn(["unshare", "-m", "timeout", "-s", "KILL", "60",
+                          "sh", "-c", script])
+    result = filled.finish(child, 70)
+    parts = result.out.split("@@ ")
+    assert len(parts) == len(calls) + 2, result
+    for part in parts[1:-1]:
+        title, *lines = part.splitlines()
+        assert lines[-1] == f"exit {title[0]}", part
+        if title[0] == "3":
+            assert lines[0].startswith(f"cowfs {title.split()[1]}: "), part
+            assert len(lines) == 3 and "what is not needed" in lines[1], part
+            assert "full" in lines[0] or "No space left" in lines[0], part
+    end = parts[-1].splitlines()
+    assert end[2] == "hello" and "base:latest" in end[3], result
+    assert end[-1] == "0 problems", result
+
+
+def test_a_store_that_another_has_for_itself(filled):
+    """As fsck --repair has it, from its first to its last moment."""
+    before = store_state(filled.folder)
+    with open(filled.path / "server.lock", "w") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        for args in (NEW, OLD, ["daemon", "start"], ["ps"],
+                     ["fsck", "--repair"]):
+            refuse(filled, args, 4, "in use")
+    assert store_state(filled.folder) == before
 
 
 def test_in_use(filled):
