@@ -169,8 +169,12 @@ static int examine(struct doctor *d)
 static int run(struct call *c)
 {
 	struct doctor d = {.c = c, .fix = opt_has(c->args, OPT_FIX)};
+	_cleanup_free_ char *real = realpath(c->store, NULL);
 	int r;
 
+	/* The kernel's lists have no symlinks. */
+	if (real)
+		c->store = real;
 	out_init(&d.out, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
 	r = examine(&d);
 	out_fini(&d.out);

@@ -23,6 +23,7 @@ struct doctor {
 	bool fix;
 	bool has_store;
 	bool denied;	 /* the store is another user's: nothing is judged */
+	bool same_space; /* the server is in our mount name space */
 	bool running;	 /* server or keeper of the store hold its lock */
 	struct buf live; /* paths of environments of the running server,
 			  * each ending in NUL */

@@ -14,6 +14,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,12 @@
 #include "cli/remote.h"
 #include "serve/serve.h"
 
-enum { ANSWER_MS = 5000, END_MS = 5000, PROC_FILE_MAX = 1 << 20 };
+enum {
+	ANSWER_MS = 5000,
+	END_MS = 5000,
+	AGAIN_MS = 1000,
+	PROC_FILE_MAX = 1 << 20
+};
 
 /* --- its processes ------------------------------------------------------- */
 
@@ -69,12 +75,11 @@ static bool holds(int proc, const char *pid, const char *lock)
 /* Appends the process ids of server and keeper. */
 static void find_servers(const struct doctor *d, struct buf *pids)
 {
-	_cleanup_free_ char *real = realpath(d->c->store, NULL);
 	_cleanup_buf_ struct buf lock = {0};
 	const struct dirent *e;
 	DIR *dir = opendir("/proc");
 
-	buf_printf(&lock, "%s/server.lock", real ? real : "");
+	buf_printf(&lock, "%s/server.lock", d->c->store);
 	while (dir && buf_str(&lock) && (e = readdir(dir))) {
 		pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
 
@@ -121,12 +126,18 @@ static size_t each_server(const struct buf *pids, bool stopped, int sig,
 
 /* --- its answer ---------------------------------------------------------- */
 
+/* Sorts the environments into live and dead ones; of those that the server
+ * has mounted in the store the path must be a mount. */
 static int ask_list(int fd, struct doctor *d, struct buf *dead)
 {
+	_cleanup_(mountinfo_fini) struct mountinfo now = {0};
 	_cleanup_msg_ struct msg request = {0}, answer = {0};
+	size_t n = strlen(d->c->store);
 	struct remote_env e;
 	int r;
 
+	buf_clear(&d->live);
+	buf_clear(dead);
 	msg_begin(&request, CTL_LIST);
 	r = msg_send(fd, &request, ANSWER_MS);
 	while (!r) {
@@ -135,8 +146,13 @@ static int ask_list(int fd, struct doctor *d, struct buf *dead)
 			r = msg_check(&answer);
 		if (r || msg_verb(&answer) != CTL_ROW)
 			break;
+		if (!now.v && mountinfo_read(&now))
+			return -EIO;
 		remote_read_env(&answer, &e);
-		if (!strcmp(e.state, "dead"))
+		if (!strcmp(e.state, "dead") ||
+		    (!strcmp(e.state, "mounted") && d->same_space &&
+		     !strncmp(e.path, d->c->store, n) && e.path[n] == '/' &&
+		     !mountinfo_has(&now, e.path)))
 			buf_put(dead, e.name, strlen(e.name) + 1);
 		else if (strcmp(e.state, "kept") != 0)
 			buf_put(&d->live, e.path, strlen(e.path) + 1);
@@ -154,6 +170,28 @@ static bool keep(int fd, const char *name)
 	msg_put_u64(&request, CTL_TAG_FLAGS, CTL_FLAG_KEEP);
 	return client_call(fd, &request, NULL, NULL, &done) == 0 &&
 	       msg_get_u64(&done, CTL_TAG_CODE, CODE_DONE) == CODE_DONE;
+}
+
+/* Whether the server sees the mounts that we see. */
+static bool sees_the_same(pid_t pid)
+{
+	char path[64], ours[64] = "", theirs[64] = "";
+
+	(void)snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)pid);
+	return readlink("/proc/self/ns/mnt", ours, sizeof ours - 1) > 0 &&
+	       readlink(path, theirs, sizeof theirs - 1) > 0 &&
+	       !strcmp(ours, theirs);
+}
+
+/* One that is just being mounted or unmounted is not dead a second later. */
+static int find_dead(int fd, struct doctor *d, struct buf *dead)
+{
+	int r = ask_list(fd, d, dead);
+
+	if (r || !dead->len)
+		return r;
+	(void)poll(NULL, 0, AGAIN_MS);
+	return ask_list(fd, d, dead);
 }
 
 static void report_dead(struct doctor *d, int fd, const struct buf *dead)
@@ -206,9 +244,12 @@ void doctor_server(struct doctor *d)
 			       (int)pid, (int)pid);
 	if (stopped && !d->fix)
 		return;
+	if (pids.len)
+		memcpy(&pid, pids.data, sizeof pid);
+	d->same_space = pid && sees_the_same(pid);
 	r = client_connect(d->c->store, &fd);
 	if (!r)
-		r = ask_list(fd, d, &dead);
+		r = find_dead(fd, d, &dead);
 	if (r == -ECONNREFUSED && !pids.len) {
 		doctor_note(d, "server",
 			    "not running; another command has the store for "

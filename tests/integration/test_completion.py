@@ -58,7 +58,7 @@ LINES = [
     ("cowfs mount base --at=pl", ["cowfs", "mount", "base", "--at=plain"]),
     ("cowfs --store nowhere mount bas", ["cowfs", "--store", "nowhere",
                                          "mount", "bas"]),
-    ("cowfs import ~/work/pl", ["cowfs", "import", "HOME/work/plain"]),
+    ("cowfs import ~/here/pl", ["cowfs", "import", "HOME/here/plain"]),
     ("cowfs mount base:latest bas", ["cowfs", "mount", "base:latest", "bas"]),
     ("cowfs nothing x", ["cowfs", "nothing", "x"]),
 ]
@@ -121,7 +121,7 @@ def store():
     s.load(s.folder / "tree", "other:v1.2")
     for name in ("alpha", "beta"):
         (s.path / "envs" / name).mkdir(parents=True)
-    s.work = s.folder / "work"
+    s.work = s.folder / "here"
     for name in ("with space", "plain"):
         (s.work / name).mkdir(parents=True)
     (s.work / "withered").write_text("a file, which is never offered\n")

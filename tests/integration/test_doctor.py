@@ -26,7 +26,7 @@ def doctor(store, *args):
     assert len(found) == int(last.split()[0]), result
     result.rows = [r for r in result.lines() if not r.startswith("note: ")
                    and (str(store.folder) in r or ": server: " in r
-                        or ": process " in r)]
+                        or ": e: " in r)]
     return result
 
 
@@ -77,8 +77,12 @@ def keeper_pid(store):
     return [p for p in mountpoint.processes_of(store.path) if p != server][0]
 
 
-def test_what_a_crash_left(changed, as_root):
+@pytest.mark.parametrize("by", ["its path", "a symlink"])
+def test_what_a_crash_left(changed, as_root, by):
     kill_all(changed)
+    if by == "a symlink":
+        (changed.folder / "link").symlink_to(changed.path)
+        changed.env["COWFS_STORE"] = str(changed.folder / "link")
     found = problems(changed)
     point = f"problem: {changed.point}: a mount that nobody serves"
     assert point in found and len(found) >= 3, found
@@ -87,6 +91,7 @@ def test_what_a_crash_left(changed, as_root):
     assert f"fixed: {changed.point}: a mount that nobody serves" in fixed(
         changed)
     assert not mountpoint.mounts_below(changed.folder)
+    changed.env["COWFS_STORE"] = str(changed.path)
 
 
 @pytest.mark.parametrize("which", ["server", "keeper"])
@@ -107,6 +112,22 @@ def test_a_stopped_process_goes_on(changed, which):
     assert changed.sh(changed.point, "cat new").out == "x\n"
     changed.mount("base", "f")
     changed.run("umount", "f")
+
+
+def test_a_mount_that_somebody_took_away(changed, as_root):
+    """A copy in another mount name space keeps its connection alive."""
+    copy = changed.spawn(["unshare", "-m", "--propagation", "private", "sh",
+                          "-c", "echo ready; exec sleep 60"])
+    assert copy.stdout.readline() == b"ready\n"
+    assert mountpoint.umount2(changed.point, mountpoint.MNT_DETACH) == 0
+    try:
+        assert problems(changed) == [
+            'problem: e: its mount is broken; "cowfs mount e" brings it back']
+        assert len(fixed(changed)) == 1
+        assert changed.run("ps", "--json").json()[0]["state"] == "kept"
+    finally:
+        copy.kill()
+        copy.communicate()
 
 
 TRACER = """
