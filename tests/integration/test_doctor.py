@@ -4,6 +4,8 @@ cleared by --fix without losing work; then there are no problems."""
 import ctypes
 import fcntl
 import os
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +13,7 @@ import time
 
 import mountpoint
 import pytest
+from conftest import skip_unless, user_command
 from helpers import PYTHON, wait_until
 
 
@@ -128,6 +131,54 @@ def test_a_mount_that_somebody_took_away(changed, as_root):
     finally:
         copy.kill()
         copy.communicate()
+
+
+USER = """
+set -e
+mknod {folder}/fuse c 10 229
+chmod 666 {folder}/fuse
+mount --bind {folder}/fuse /dev/fuse
+exec {user} sh -c '
+cp -r {tree} {folder}/mine/tree
+cowfs import {folder}/mine/tree -t base && cowfs mount base e
+echo x > $COWFS_STORE/mnt/e/new
+p=$(cowfs daemon status --json | jq .pid)
+kill -9 $(cut -d " " -f 4 /proc/$p/stat) $p
+while cowfs daemon status; do sleep 0.1; done
+cowfs doctor; cowfs doctor --fix; cowfs doctor
+cowfs mount e && cat $COWFS_STORE/mnt/e/new
+kill -STOP $(cowfs daemon status --json | jq .pid)
+cowfs doctor; cowfs doctor --fix
+cowfs umount e --discard; cowfs daemon stop; cowfs doctor' 2>&1
+"""
+
+
+def test_a_users_store(cowfs, as_root, tree):
+    """The same without root: fusermount3 unmounts, the user's own server is
+    continued."""
+    skip_unless(shutil.which("jq"), "jq")
+    argv = user_command(cowfs)
+    mine = cowfs.folder / "mine"
+    mine.mkdir()
+    mine.chmod(0o777)
+    env = {**cowfs.env, "COWFS_STORE": str(mine / "store"),
+           "PATH": f"{cowfs.folder}/bin:{cowfs.env['PATH']}"}
+    script = USER.format(folder=cowfs.folder, user=" ".join(argv[:-1]),
+                         tree=tree)
+    child = cowfs.spawn(["unshare", "-m", "timeout", "-s", "KILL", "60", "sh",
+                         "-c", script], env=env)
+    out = cowfs.finish(child, 70).out
+    runs = re.findall(r"(note: kernel.*?\n)(\d+) problems\n", out, re.S)
+    assert len(runs) == 6, out
+    rows = [[r for r in run.splitlines() if str(mine) in r
+             and not r.startswith("note")] for run, _ in runs]
+    served = f"{mine}/store/mnt/e: a mount that nobody serves"
+    assert "problem: " + served in rows[0], out
+    assert "fixed: " + served in rows[1], out
+    assert not rows[2] and not rows[5], out
+    assert "\nx\n" in out
+    assert "is stopped, what uses its mounts hangs" in runs[3][0], out
+    assert "fixed: server: process" in runs[4][0], out
 
 
 TRACER = """
@@ -300,5 +351,4 @@ def test_the_device(plain, as_root):
 
 
 def plain_copy(store):
-    from conftest import user_command
     return user_command(store)[-1]
