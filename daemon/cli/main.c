@@ -9,10 +9,14 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "base/buf.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "cli/path.h"
+#include "cli/quote.h"
 
 /* A closed standard descriptor would be taken by the next open, and results
  * end in the store. /dev/null read-only makes writing fail, as it should. */
@@ -26,11 +30,20 @@ static void open_standard_fds(void)
 static int fail_usage(const struct opt_args *a, const struct diag *diag)
 {
 	const char *line = diag_line(diag, 0), *hint = diag_line(diag, 1);
+	_cleanup_buf_ struct buf b = {0};
 
-	(void)fprintf(stderr, "cowfs %s%s%s\n", a->verb ? a->verb->name : "",
-		      a->verb ? ": " : "", line ? line : "out of memory");
-	if (hint)
-		(void)fprintf(stderr, "%s\n", hint);
+	if (!line)
+		line = "out of memory";
+	buf_printf(&b, "cowfs %s%s", a->verb ? a->verb->name : "",
+		   a->verb ? ": " : "");
+	quote_line(&b, line, strlen(line)); /* it may name an argument */
+	buf_put_u8(&b, '\n');
+	if (hint) {
+		quote_line(&b, hint, strlen(hint));
+		buf_put_u8(&b, '\n');
+	}
+	if (!buf_error(&b))
+		(void)!io_write(STDERR_FILENO, b.data, b.len);
 	return CODE_USAGE;
 }
 
