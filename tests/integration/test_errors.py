@@ -213,18 +213,19 @@ def unharmed(store, before):
     assert store_state(store.folder) == before
 
 
-@pytest.mark.parametrize("json", [False, True], ids=["text", "json"])
 @pytest.mark.parametrize("args, code, words", CALLS,
                          ids=[shown(c[0]) or "nothing" for c in CALLS])
-def test_wrong_call(living, args, code, words, json):
+def test_wrong_call(living, args, code, words):
     before = store_state(living.folder)
     args = [a.replace("TREE", str(living.tree))
             .replace("STORE", str(living.path))
             .replace("FREE", str(living.folder / "free")) for a in args]
-    result = living.run(*(["--json"] if json else []), *args, expect=code)
-    assert one_line_error(result), result
-    assert words in result.err, result
-    assert " : " not in result.err and ' "' not in result.err[-3:], result
+    for options in ([], ["--json"]):
+        result = living.run(*options, *args, expect=code)
+        assert one_line_error(result), result
+        assert words in result.err, result
+        assert " : " not in result.err, result
+        assert ' "' not in result.err[-3:], result
     unharmed(living, before)
 
 
