@@ -211,7 +211,7 @@ static int list_envs(struct store *s, struct buf *out)
 {
 	enum { ONE = NAME_MAX_LABEL + 1 };
 	int fd =
-		openat(store_fd(s), "envs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		openat(store_fd(s), "envs", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
 
@@ -220,7 +220,9 @@ static int list_envs(struct store *s, struct buf *out)
 
 		if (fd >= 0)
 			(void)close(fd);
-		return err == ENOENT ? 0 : -err;
+		/* Then the store's part has told. */
+		return err == ENOENT || err == ENOTDIR || err == ELOOP ? 0
+								       : -err;
 	}
 	while ((e = readdir(dir))) {
 		char name[ONE] = "";

@@ -209,6 +209,7 @@ static int start_thread(struct session *s)
 		return -err;
 	/* The new thread inherits the mask. */
 	(void)sigfillset(&all);
+	(void)sigdelset(&all, SIGBUS); /* of the index's map: store/bus.c */
 	(void)pthread_sigmask(SIG_SETMASK, &all, &saved);
 	err = pthread_attr_setstacksize(&attr, STACK_BYTES);
 	if (!err)

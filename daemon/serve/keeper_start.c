@@ -22,6 +22,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/log.h"
 
 enum {
@@ -110,10 +111,9 @@ int keeper_detach(const char *store, int ready_fd)
 	if (chdir("/") < 0)
 		return -errno;
 	(void)snprintf(name, sizeof name, "%s/server.log", store);
-	fd = open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
-		  0600);
+	fd = io_open_file(AT_FDCWD, name, O_WRONLY | O_CREAT | O_APPEND);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, LOG_FD) < 0)
 		return -errno;
 	(void)close(fd);

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <sys/file.h>
 
+#include "base/io.h"
+
 int lockfile_take(const char *store, int *ret_fd)
 {
 	_cleanup_close_ int dir = -1;
@@ -19,10 +21,9 @@ int lockfile_take(const char *store, int *ret_fd)
 	dir = open(store, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return -errno;
-	fd = openat(dir, "server.lock",
-		    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = io_open_file(dir, "server.lock", O_RDWR | O_CREAT);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? -EBUSY : -errno;
 	*ret_fd = TAKE_FD(fd);

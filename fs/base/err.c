@@ -19,6 +19,9 @@ const char *err_text(int err)
 		return "Data is damaged (its structure makes no sense)";
 	if (err == EFSBADCRC)
 		return "Data is damaged (it does not match its checksum)";
+	if (err == ESTALE)
+		return "Something else is in its place (was the store repaired "
+		       "meanwhile?): run the command again";
 	text = strerrordesc_np(err);
 	return text ? text : "Unknown error";
 }

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/err.h"
+
 enum {
 	IO_READ_STEP = 1 << 16,
 	IO_TEMP_TRIES = 100, /* leftovers of a dead process of our pid */
@@ -120,14 +122,36 @@ static int read_all(int fd, size_t max, struct buf *out)
 	}
 }
 
+/* A FIFO would wait for its other end, but for O_NONBLOCK, which files do not
+ * mind. */
+static int open_regular(int dirfd, const char *name, int flags)
+{
+	_cleanup_close_ int fd =
+		openat(dirfd, name, flags | O_CLOEXEC | O_NONBLOCK, 0600);
+	struct stat st;
+
+	if (fd < 0)
+		return errno == ELOOP || errno == EISDIR || errno == ENXIO
+			       ? -EFSCORRUPTED
+			       : -errno;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISREG(st.st_mode) ? TAKE_FD(fd) : -EFSCORRUPTED;
+}
+
+int io_open_file(int dirfd, const char *name, int flags)
+{
+	return open_regular(dirfd, name, flags | O_NOFOLLOW);
+}
+
 int io_read_file(int dirfd, const char *name, size_t max, struct buf *out)
 {
-	_cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = open_regular(dirfd, name, O_RDONLY);
 	size_t start = out->len;
 	int r;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	r = read_all(fd, max, out);
 	if (r < 0)
 		out->len = start;

@@ -23,7 +23,11 @@ _must_check_ ssize_t io_pread(int fd, void *data, size_t n, uint64_t offset);
 _must_check_ int io_write(int fd, const void *data, size_t n);
 _must_check_ int io_pwrite(int fd, const void *data, size_t n, uint64_t offset);
 
-/* Reads a whole small file. -EFBIG: more than max bytes. */
+/* Opens a regular file, created with mode 0600 where flags say so; follows no
+ * link in its last part. -EFSCORRUPTED: something else has that name. */
+_must_check_ int io_open_file(int dirfd, const char *name, int flags);
+/* Reads a whole small file, or what a link leads to. -EFSCORRUPTED: it is none;
+ * -EFBIG: more than max bytes. */
 _must_check_ int io_read_file(int dirfd, const char *name, size_t max,
 			      struct buf *out);
 /* Writes a file under a temporary name and renames it into place, mode 0600.

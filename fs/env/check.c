@@ -31,10 +31,22 @@ static int lost(const struct checking *c, const char *rule, const char *text)
 	return 0;
 }
 
+static bool is_there(const struct checking *c)
+{
+	char path[NAME_MAX_LABEL + 16];
+	struct stat st;
+
+	(void)snprintf(path, sizeof path, "envs/%s", c->name);
+	return fstatat(store_fd(c->store), path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 static int check_info(const struct checking *c, struct env_info *info)
 {
-	const int r = env_read_info(c->store, c->name, info);
+	int r = env_read_info(c->store, c->name, info);
 
+	/* The folder is gone: it was removed this moment. */
+	if (r == -ENOENT && !is_there(c))
+		return -ENOENT;
 	switch (r) {
 	case 0:
 		c->ret->has_snapshot = true;
@@ -54,14 +66,12 @@ static int check_info(const struct checking *c, struct env_info *info)
 	}
 }
 
-/* The file as it is in the folder, or -1. */
 static int open_journal(const struct checking *c)
 {
 	char path[NAME_MAX_LABEL + 16];
 
 	(void)snprintf(path, sizeof path, "envs/%s/journal", c->name);
-	return openat(store_fd(c->store), path,
-		      O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return io_open_file(store_fd(c->store), path, O_RDONLY);
 }
 
 static int check_header(const struct checking *c, const struct env_info *info)
@@ -70,8 +80,10 @@ static int check_header(const struct checking *c, const struct env_info *info)
 	uint8_t h[JOURNAL_HEADER_BYTES];
 	ssize_t n;
 
+	if (fd == -EFSCORRUPTED)
+		return lost(c, "E7", "its journal is no file");
 	if (fd < 0)
-		return errno == ENOENT ? 0 : -errno;
+		return fd == -ENOENT ? 0 : fd;
 	n = io_pread(fd, h, sizeof h, 0);
 	/* A shorter one counts as missing. */
 	if (n < (ssize_t)sizeof h)

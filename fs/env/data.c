@@ -18,18 +18,22 @@ enum { PUNCH_AT_BLOCKS = (16 << 20) / ENV_BLOCK, PUNCH_AT_RANGES = 4096 };
 
 int data_open(struct env *e)
 {
-	e->data.fd = openat(e->dirfd, "data",
-			    (e->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC);
-	return e->data.fd < 0 && errno != ENOENT ? -errno : 0;
+	const int fd = io_open_file(e->dirfd, "data",
+				    e->read_only ? O_RDONLY : O_RDWR);
+
+	e->data.fd = MAX(fd, -1);
+	return fd < 0 && fd != -ENOENT ? fd : 0;
 }
 
 int data_need(struct env *e)
 {
+	int fd;
+
 	if (e->data.fd >= 0)
 		return 0;
-	e->data.fd = openat(e->dirfd, "data", O_RDWR | O_CREAT | O_CLOEXEC,
-			    0600);
-	return e->data.fd < 0 ? -errno : 0;
+	fd = io_open_file(e->dirfd, "data", O_RDWR | O_CREAT);
+	e->data.fd = MAX(fd, -1);
+	return MIN(fd, 0);
 }
 
 uint64_t data_alloc(struct env *e, uint64_t count)

@@ -183,10 +183,9 @@ static int journal_create(struct env *e)
 	r = buf_error(&b);
 	if (r < 0)
 		return r;
-	fd = openat(e->dirfd, "journal",
-		    O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	fd = io_open_file(e->dirfd, "journal", O_RDWR | O_CREAT | O_TRUNC);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	r = io_pwrite(fd, b.data, b.len, 0);
 	if (r < 0)
 		return r;
@@ -470,13 +469,13 @@ static int journal_replay(struct env *e, uint64_t size, struct diag *diag)
 
 int journal_open(struct env *e, struct diag *diag)
 {
-	int flags = (e->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC;
 	struct stat st;
-	int r;
+	int r = io_open_file(e->dirfd, "journal",
+			     e->read_only ? O_RDONLY : O_RDWR);
 
-	e->journal.fd = openat(e->dirfd, "journal", flags);
-	if (e->journal.fd < 0)
-		return errno == ENOENT ? 0 : -errno;
+	e->journal.fd = MAX(r, -1);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
 	if (fstat(e->journal.fd, &st) < 0)
 		return -errno;
 	r = header_check(e, (uint64_t)st.st_size, diag);

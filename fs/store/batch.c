@@ -42,6 +42,8 @@ int batch_begin(struct store *s, struct batch **ret_batch)
 	if (index_is_read_only(s->index))
 		return -EROFS;
 	r = gate_enter_int(s, &lock);
+	if (r == 0)
+		r = index_check_current(s->index);
 	if (r < 0)
 		return r;
 	b = calloc(1, sizeof *b);

@@ -167,14 +167,13 @@ static void put_frame(struct buf *b, const struct buf *rows,
 /* Opens the log when it is what the index says; -ENOENT: it is not. */
 static int open_fitting(int store_fd, const struct place *at, int *ret_fd)
 {
-	_cleanup_close_ int fd =
-		openat(store_fd, "copies/log", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_close_ int fd = io_open_file(store_fd, "copies/log", O_RDWR);
 	uint8_t header[HEADER_BYTES] = {0};
 	uint64_t generation = 0;
 	struct stat st;
 
 	if (fd < 0)
-		return errno == EACCES || errno == EROFS ? -errno : -ENOENT;
+		return fd == -EACCES || fd == -EROFS ? fd : -ENOENT;
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (io_pread(fd, header, sizeof header, 0) != sizeof header ||
@@ -250,8 +249,7 @@ static int put_table(struct index_txn *t, enum index_table table,
 /* The generation of the file that is there, or 0. */
 static uint64_t present_generation(int store_fd)
 {
-	_cleanup_close_ int fd = openat(store_fd, "copies/log",
-					O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_close_ int fd = io_open_file(store_fd, "copies/log", O_RDONLY);
 	uint8_t header[HEADER_BYTES] = {0};
 	uint64_t generation = 0;
 
@@ -423,6 +421,9 @@ int copies_read(int store_fd, uint64_t end, copies_fn fn, void *ctx,
 {
 	_cleanup_buf_ struct buf b = {0};
 	int r = io_read_file(store_fd, "copies/log", LOG_MAX, &b);
+
+	if (r == -ENOTDIR || r == -ELOOP)
+		r = -ENOENT;
 
 	*ret_state =
 		(struct copies_state){.missing = r == -ENOENT, .size = b.len};

@@ -89,7 +89,7 @@ int store_check_format_int(int fd, const char *path, struct diag *diag)
 	unsigned long version;
 	int r = io_read_file(fd, "format", FORMAT_FILE_MAX, &text);
 
-	if (r == -EFBIG)
+	if (r == -EFBIG || r == -EFSCORRUPTED)
 		r = -EFSBADCRC;
 	if (r < 0 && r != -EFSBADCRC)
 		return r;

@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "base/err.h"
@@ -153,12 +154,10 @@ int fsck_open_segment(const struct fsck *f, uint32_t number)
 {
 	char name[SEGMENT_NAME_BYTES];
 	char path[SEGMENT_NAME_BYTES + 16];
-	int fd;
 
 	segment_name(number, name);
 	(void)snprintf(path, sizeof path, "segments/%s", name);
-	fd = openat(f->fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	return fd < 0 ? -errno : fd;
+	return io_open_file(f->fd, path, O_RDONLY);
 }
 
 /* A directory without `format` may still be a store: one that lost it. */
@@ -178,6 +177,24 @@ static int check_place(struct fsck *f, struct diag *diag)
 			 f->path);
 }
 
+/* Waits for a gc. A damaged store may have nothing to lock: none works then. */
+static int keep_gc_out(struct fsck *f)
+{
+	int r;
+
+	f->gc = io_open_file(f->fd, "format", O_RDONLY);
+	if (f->gc < 0)
+		return f->gc == -ENOENT || f->gc == -EFSCORRUPTED ? 0 : f->gc;
+	r = flock(f->gc, LOCK_SH | LOCK_NB);
+	if (r < 0 && errno == EWOULDBLOCK) {
+		fsck_say(f, FSCK_NOTE, "", "waiting for gc");
+		do {
+			r = flock(f->gc, LOCK_SH);
+		} while (r < 0 && errno == EINTR);
+	}
+	return r < 0 ? -errno : 0;
+}
+
 int fsck_open(const char *path, unsigned flags, fsck_fn fn, void *ctx,
 	      struct diag *diag, struct fsck **ret)
 {
@@ -191,7 +208,9 @@ int fsck_open(const char *path, unsigned flags, fsck_fn fn, void *ctx,
 			   .fn = fn,
 			   .ctx = ctx,
 			   .server_lock = -1,
-			   .lock = -1};
+			   .lock = -1,
+			   .gc = -1,
+			   .guards = {-1, -1}};
 	f->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (f->fd < 0)
 		return -errno;
@@ -199,6 +218,8 @@ int fsck_open(const char *path, unsigned flags, fsck_fn fn, void *ctx,
 	if (!f->path)
 		return -errno;
 	r = check_place(f, diag);
+	if (r == 0 && !(flags & FSCK_REPAIR))
+		r = keep_gc_out(f);
 	if (r == 0 && flags & FSCK_REPAIR) {
 		r = repair_lock(f);
 		if (r == -EBUSY)
@@ -222,6 +243,8 @@ void fsck_close(struct fsck *f)
 	buf_fini(&f->snapshots);
 	buf_fini(&f->refs);
 	repair_unlock(f);
+	if (f->gc >= 0)
+		(void)close(f->gc);
 	if (f->fd >= 0)
 		(void)close(f->fd);
 	free(f->path);
@@ -269,26 +292,6 @@ static int check_index(struct fsck *f)
 	return r == -EFSCORRUPTED ? 0 : r;
 }
 
-static int check_directories(struct fsck *f)
-{
-	static const char *const names[] = {"segments", "envs", "trash"};
-	struct stat st;
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		const int r =
-			fstatat(f->fd, names[i], &st, AT_SYMLINK_NOFOLLOW);
-
-		if (r == 0 && S_ISDIR(st.st_mode))
-			continue;
-		if (r < 0 && errno != ENOENT)
-			return -errno;
-		f->segments_missing |= i == 0;
-		fsck_damaged(f, "S2", names[i], NULL,
-			     "the directory is missing");
-	}
-	return 0;
-}
-
 static int check_settings(struct fsck *f)
 {
 	_cleanup_diag_ struct diag diag = {0};
@@ -309,10 +312,10 @@ int fsck_check(struct fsck *f)
 
 	fsck_reset(f);
 	r = check_format(f);
-	if (r == 0)
-		r = check_directories(f);
-	if (r == 0)
+	if (r == 0) {
+		fsck_kinds_check(f);
 		r = check_index(f);
+	}
 	if (r == 0 && f->store)
 		r = check_settings(f);
 	if (r == 0 && f->store)

@@ -2,9 +2,9 @@
 /*
  * fsck_int.h - what the parts of a check share.
  *
- * fsck.c drives; fsck_walk.c looks at the index in a child, fsck_rows.c at its
- * rows, fsck_scan.c at segments, fsck_form.c at the form of objects,
- * fsck_reach.c at what snapshots need; repair*.c mends.
+ * fsck.c drives; fsck_kinds.c looks at names, fsck_walk.c at the index in a
+ * child, fsck_rows.c at its rows, fsck_scan.c at segments, fsck_form.c at the
+ * form of objects, fsck_reach.c at what snapshots need; repair*.c mends.
  *
  * Contract
  *   Ownership   struct fsck owns everything
@@ -92,6 +92,8 @@ struct fsck {
 	struct buf refs;       /* of struct fsck_ref */
 	size_t lost;	       /* objects with a row and without a record */
 	int server_lock, lock; /* of a repair */
+	int gc;		       /* of a check: keeps gc out (gate.c) */
+	int guards[2];	       /* of a repair: the old index's, the new one's */
 	char quarantine[64];   /* below the store, made at first use */
 };
 
@@ -130,6 +132,8 @@ void fsck_reset(struct fsck *f);
 
 /* --- the parts ----------------------------------------------------------- */
 
+/* Compares names in the store with what each has to be (fsck_kinds.c). */
+void fsck_kinds_check(struct fsck *f);
 /* Reads the rows of all tables. */
 _must_check_ int fsck_rows_load(struct fsck *f);
 /* Compares rows with each other, after the scan. */
@@ -158,6 +162,8 @@ _must_check_ int repair_open_quarantine(struct fsck *f);
 /* Copies what a file has from a place on into the quarantine. */
 _must_check_ int repair_keep(struct fsck *f, int fd, uint64_t from,
 			     const char *name);
+/* Moves aside what is of the wrong kind, makes what is missing. */
+_must_check_ int repair_kinds(struct fsck *f);
 /* Makes the index anew from segments and copies. */
 _must_check_ int repair_index(struct fsck *f);
 /* Moves whole records out of damaged segments; rows follow. */

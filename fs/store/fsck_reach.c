@@ -407,7 +407,12 @@ int fsck_check_root(struct fsck *f, const struct oid *id)
 	const struct fsck_object *o = f->store ? fsck_find(f, id) : NULL;
 	const bool known = o && o->state & OBJECT_VISITED;
 	bool tainted = false;
-	int r = f->store ? visit(f, id, 0, &tainted) : 0;
+	int r;
+
+	/* Imported since the rows were read: not part of this check. */
+	if (!f->store || (!o && store_has(f->store, id) > 0))
+		return 0;
+	r = visit(f, id, 0, &tainted);
 
 	/* Told already, when it is a snapshot with a row. */
 	if (r == 0 && tainted && !known)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How: the tables are copied out once, in one reading transaction each, and
- * compared in memory. The index's file and the rows' checksums have been
+ * How: the tables are copied out once, in one reading transaction, so that
+ * commits meanwhile cannot tear them apart, and compared in memory. The index's file and the rows' checksums have been
  * checked by a child already; a row that does not decode here was written so.
  *
  * The copies are compared with the tables as texts of rows, which is what they
@@ -17,24 +17,19 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
+enum { COPIES_TRIES = 20 };
+
 /* --- loading ------------------------------------------------------------- */
 
 typedef int (*row_fn)(struct fsck *f, struct index_key key,
 		      struct index_key value);
 
-static int copy_table(struct fsck *f, enum index_table table, struct buf *rows)
-{
-	_cleanup_index_txn_ struct index_txn t = {0};
-	int r = index_txn_begin(f->store->index, false, &t);
-
-	return r < 0 ? r : index_list(&t, table, index_key_of(NULL, 0), rows);
-}
-
-static int each_row(struct fsck *f, enum index_table table, row_fn fn)
+static int each_row(struct fsck *f, struct index_txn *t, enum index_table table,
+		    row_fn fn)
 {
 	_cleanup_buf_ struct buf rows = {0};
 	struct bytes in;
-	int r = copy_table(f, table, &rows);
+	int r = index_list(t, table, index_key_of(NULL, 0), &rows);
 
 	in = bytes_of(rows.data, rows.len);
 	while (r == 0 && in.left > 0) {
@@ -131,13 +126,16 @@ static int load_segment(struct fsck *f, struct index_key key,
 
 int fsck_rows_load(struct fsck *f)
 {
-	int r = each_row(f, INDEX_SEGMENTS, load_segment);
+	_cleanup_index_txn_ struct index_txn t = {0};
+	int r = index_txn_begin(f->store->index, false, &t);
 
 	if (r == 0)
-		r = each_row(f, INDEX_OBJECTS, load_object);
+		r = each_row(f, &t, INDEX_SEGMENTS, load_segment);
 	if (r == 0)
-		r = each_row(f, INDEX_SNAPSHOTS, load_snapshot);
-	return r < 0 ? r : each_row(f, INDEX_REFS, load_ref);
+		r = each_row(f, &t, INDEX_OBJECTS, load_object);
+	if (r == 0)
+		r = each_row(f, &t, INDEX_SNAPSHOTS, load_snapshot);
+	return r < 0 ? r : each_row(f, &t, INDEX_REFS, load_ref);
 }
 
 /* --- rows with each other ------------------------------------------------ */
@@ -329,7 +327,18 @@ static int compare_rows(struct copied *c)
 	return r;
 }
 
-static int check_copied(struct copied *c)
+/* Whether a writer has made the log anew since the transaction began: then the
+ * one that was read is not the one that the rows belong to. */
+static bool has_moved_on(struct fsck *f, uint64_t generation)
+{
+	_cleanup_index_txn_ struct index_txn t = {0};
+	uint64_t now = 0, end = 0;
+
+	return index_txn_begin(f->store->index, false, &t) == 0 &&
+	       copies_get_place(&t, &now, &end) == 0 && now != generation;
+}
+
+static int check_copied(struct copied *c, bool *ret_again)
 {
 	struct fsck *f = c->f;
 	struct copies_state state = {0};
@@ -350,6 +359,9 @@ static int check_copied(struct copied *c)
 	if (r == 0 && !state.missing && !state.damaged && c->differ == 0 &&
 	    state.generation == generation)
 		return 0;
+	*ret_again = has_moved_on(f, generation);
+	if (*ret_again)
+		return 0;
 	f->copies_bad = true;
 	fsck_damaged(f, "S26", "copies/log", NULL, "%s",
 		     r == 0 && state.missing ? "it is missing"
@@ -359,22 +371,28 @@ static int check_copied(struct copied *c)
 	return r == -EFSCORRUPTED ? 0 : r;
 }
 
+static int read_copies_alone(struct copied *c)
+{
+	struct copies_state state = {0};
+	const int r = copies_read(c->f->fd, 0, note_row, c, &state);
+
+	if (r != -EFSCORRUPTED && (r < 0 || !state.damaged))
+		return r;
+	fsck_damaged(c->f, "S26", "copies/log", NULL, "it is damaged");
+	return 0;
+}
+
 int fsck_copies_check(struct fsck *f)
 {
-	struct copied c = {.f = f};
-	struct copies_state state = {0};
-	int r;
+	bool again = true;
+	int r = 0;
 
-	if (f->store) {
-		r = check_copied(&c);
-	} else {
-		r = copies_read(f->fd, 0, note_row, &c, &state);
-		if (r == -EFSCORRUPTED || (r == 0 && state.damaged)) {
-			fsck_damaged(f, "S26", "copies/log", NULL,
-				     "it is damaged");
-			r = 0;
-		}
+	for (int i = 0; r == 0 && again && i < COPIES_TRIES; i++) {
+		struct copied c = {.f = f};
+
+		again = false;
+		r = f->store ? check_copied(&c, &again) : read_copies_alone(&c);
+		free_rows(&c);
 	}
-	free_rows(&c);
 	return r;
 }

@@ -10,6 +10,10 @@
  * holds it shared for the moment of taking the lock, gc holds it alone while it
  * waits and works.
  *
+ * fsck looks at rows first and at segments afterwards, which gc may have
+ * removed by then: it shares the flock of the file `format`, which gc has alone
+ * from beginning to end.
+ *
  * Not everybody who needs gc kept out writes objects: a server that turns a
  * snapshot into an environment takes STORE/lock without the gate, so that it
  * waits for the work of a gc only and never for the imports that gc waits for.
@@ -24,7 +28,8 @@
 static int lock_name(struct store *s, const char *name, int op)
 {
 	_cleanup_close_ int fd =
-		openat(s->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		openat(s->fd, name,
+		       O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	int r;
 
 	if (fd < 0)
@@ -82,15 +87,22 @@ static int lock_alone(struct store *s, const char *name,
 int gate_close_int(struct store *s, void (*waiting)(void *), void *ctx,
 		   struct gate *ret_gate)
 {
-	_cleanup_close_ int gate = lock_alone(s, "segments", waiting, ctx);
+	/* First, so that imports do not wait for a check, too. */
+	_cleanup_close_ int checks = lock_alone(s, "format", waiting, ctx);
+	_cleanup_close_ int gate = -1;
 	int lock;
 
+	if (checks < 0)
+		return checks;
+	gate = lock_alone(s, "segments", waiting, ctx);
 	if (gate < 0)
 		return gate;
 	lock = lock_alone(s, "lock", waiting, ctx);
 	if (lock < 0)
 		return lock;
-	*ret_gate = (struct gate){.gate = TAKE_FD(gate), .lock = lock};
+	*ret_gate = (struct gate){.gate = TAKE_FD(gate),
+				  .lock = lock,
+				  .checks = TAKE_FD(checks)};
 	return 0;
 }
 
@@ -115,4 +127,6 @@ void gate_leave_int(struct gate *g)
 		(void)close(TAKE_FD(g->gate));
 	if (g->lock >= 0)
 		(void)close(TAKE_FD(g->lock));
+	if (g->checks >= 0)
+		(void)close(TAKE_FD(g->checks));
 }

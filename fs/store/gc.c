@@ -214,6 +214,10 @@ static int collect(struct gc *g, struct gate *gate)
 	if (r == 0)
 		r = gate_close_int(g->store, g->options->waiting,
 				   g->options->ctx, gate);
+	/* A repair that it has waited for may have replaced what says which
+	 * files are needed. */
+	if (r == 0)
+		r = index_check_current(g->store->index);
 	if (r == 0)
 		r = mark(g, grace_days);
 	if (r == 0)
@@ -237,7 +241,7 @@ int store_gc(struct store *s, const struct gc_options *options,
 	     struct diag *notes, struct diag *diag,
 	     struct gc_result *ret_result)
 {
-	_cleanup_(gate_leave_int) struct gate gate = {-1, -1};
+	_cleanup_(gate_leave_int) struct gate gate = {-1, -1, -1};
 	struct gc_result result = {0};
 	_cleanup_(gc_fini) struct gc g = {
 		.store = s,

@@ -31,6 +31,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "object/format.h"
 #include "object/zip.h"
 #include "store/batch_int.h"
@@ -153,10 +154,9 @@ static int lock_segment(struct gc *g, uint32_t number)
 	struct stat st;
 
 	segment_name(number, name);
-	fd = openat(segments_fd(g->store->segments), name,
-		    O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = io_open_file(segments_fd(g->store->segments), name, O_RDONLY);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	return st.st_nlink > 0 ? TAKE_FD(fd) : -ENOENT;

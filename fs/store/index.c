@@ -26,11 +26,14 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/err.h"
 #include "base/mutex.h"
+#include "store/bus_int.h"
 #include "store/copies_int.h"
+#include "store/guard_int.h"
 #include "store/mark_int.h"
 
 enum {
@@ -53,6 +56,8 @@ struct index {
 	MDB_dbi tables[INDEX_TABLES];
 	bool read_only;
 	int store_fd; /* -1: commits leave copies and mark alone */
+	bool guarded;
+	struct guard guard;
 	struct mutex lock;
 	MDB_txn *pool[POOL_TXNS]; /* protected by lock; reset readers */
 	size_t pooled;		  /* protected by lock */
@@ -62,6 +67,9 @@ struct index {
 /* The one place where LMDB's errors become ours. */
 static int index_error(int rc)
 {
+	/* Read from zeros, so "not found" means nothing, nor does success. */
+	if (bus_has_hit())
+		return -EFSCORRUPTED;
 	if (rc == 0)
 		return 0;
 	if (rc > 0)
@@ -174,25 +182,15 @@ static int open_or_make_tables(struct index *x, unsigned flags)
 	return x->read_only ? 0 : open_tables(x, true, INDEX_TABLES);
 }
 
-/* LMDB would make an empty file in place of a missing one. */
-static int check_file(const char *dir)
-{
-	_cleanup_close_ int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0 || fstatat(fd, "data.mdb", &st, 0) < 0)
-		return errno == ENOENT ? -EFSCORRUPTED : -errno;
-	return S_ISREG(st.st_mode) && st.st_size > 0 ? 0 : -EFSCORRUPTED;
-}
-
 int index_open(const char *dir, unsigned flags, struct index **ret_index)
 {
 	struct index *x = calloc(1, sizeof *x);
-	int r = flags & INDEX_MAKE ? 0 : check_file(dir);
+	int r = flags & INDEX_MAKE ? 0 : index_check_files(dir);
 	int dead;
 
 	if (!x)
 		return -ENOMEM;
+	bus_guard();
 	mutex_init(&x->lock);
 	x->store_fd = -1;
 	if (r == 0 && !(flags & INDEX_LOOK))
@@ -214,9 +212,16 @@ int index_open(const char *dir, unsigned flags, struct index **ret_index)
 	return 0;
 }
 
-void index_attach(struct index *x, int store_fd)
+int index_attach(struct index *x, int store_fd, bool guarded)
 {
 	x->store_fd = store_fd;
+	x->guarded = guarded;
+	return guard_look(store_fd, &x->guard);
+}
+
+int index_check_current(const struct index *x)
+{
+	return x->guarded ? guard_check(x->store_fd, &x->guard) : 0;
 }
 
 int index_store_fd(const struct index *x)
@@ -297,21 +302,36 @@ static int begin_read(struct index *x, MDB_txn **ret_txn)
 
 int index_txn_begin(struct index *x, bool write, struct index_txn *ret_txn)
 {
+	_cleanup_close_ int lock = -1;
 	MDB_txn *txn = NULL;
 	int r;
 
 	if (write && x->read_only)
 		return -EROFS;
-	if (write)
-		r = index_error(mdb_txn_begin(x->env, NULL, 0, &txn));
-	else
-		r = begin_read(x, &txn);
+	if (bus_has_hit())
+		return -EFSCORRUPTED;
+	r = write && x->guarded ? guard_share(x->store_fd, &x->guard, &lock)
+				: 0;
+	if (r < 0)
+		return r;
+	r = write ? index_error(mdb_txn_begin(x->env, NULL, 0, &txn))
+		  : begin_read(x, &txn);
+	/* It begins with the meta pages: LMDB asserts what they say. */
+	if (r == 0 && bus_has_hit()) {
+		mdb_txn_abort(txn);
+		return -EFSCORRUPTED;
+	}
 	if (r < 0)
 		return r;
 	if (!write)
 		atomic_store_explicit(&x->seen, mdb_txn_id(txn),
 				      memory_order_relaxed);
-	*ret_txn = (struct index_txn){.index = x, .txn = txn, .write = write};
+	*ret_txn = (struct index_txn){
+		.index = x,
+		.txn = txn,
+		.write = write,
+		.guard = TAKE_FD(lock) + 1,
+	};
 	/* Under LMDB's writer lock: no other commit comes between. */
 	if (write && x->store_fd >= 0)
 		ret_txn->was_marked = mark_fits(x->store_fd);
@@ -323,11 +343,20 @@ uint64_t index_seen(const struct index *x)
 	return atomic_load_explicit(&x->seen, memory_order_relaxed);
 }
 
+static void unguard(struct index_txn *t)
+{
+	if (t->guard > 0)
+		(void)close(t->guard - 1);
+	t->guard = 0;
+}
+
 int index_txn_commit(struct index_txn *t)
 {
 	MDB_txn *txn;
 	int r = copies_commit(t);
 
+	if (r == 0 && bus_has_hit())
+		r = -EFSCORRUPTED;
 	if (r < 0) {
 		index_txn_end(t);
 		return r;
@@ -337,6 +366,7 @@ int index_txn_commit(struct index_txn *t)
 	r = index_error(mdb_txn_commit(txn));
 	if (r == 0 && t->was_marked)
 		mark_write(t->index->store_fd);
+	unguard(t);
 	buf_fini(&t->changes);
 	return r;
 }
@@ -351,6 +381,7 @@ void index_txn_end(struct index_txn *t)
 	else
 		pool_give(t->index, t->txn);
 	t->txn = NULL;
+	unguard(t);
 }
 
 /* --- rows --------------------------------------------------------------- */
@@ -489,7 +520,7 @@ static int list_rows(MDB_cursor *c, enum index_table table,
 		buf_put_block(out, k.mv_data, k.mv_size);
 		buf_put_block(out, v.mv_data, (size_t)len);
 	}
-	if (rc != 0 && rc != MDB_NOTFOUND)
+	if ((rc != 0 && rc != MDB_NOTFOUND) || bus_has_hit())
 		return index_error(rc);
 	return buf_error(out);
 }
@@ -526,7 +557,7 @@ static int each_row(MDB_cursor *c, enum index_table table, index_row_fn fn,
 		if (r != 0)
 			return r;
 	}
-	return rc == MDB_NOTFOUND ? 0 : index_error(rc);
+	return rc == MDB_NOTFOUND ? index_error(0) : index_error(rc);
 }
 
 int index_each(struct index_txn *t, enum index_table table, index_row_fn fn,

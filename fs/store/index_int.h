@@ -46,6 +46,7 @@ struct index_txn {
 	void *txn; /* LMDB's; NULL: ended */
 	bool write;
 	bool was_marked;    /* mark_int.h: the mark fitted before */
+	int guard;	    /* guard_int.h: a descriptor and 1; 0: none */
 	struct buf changes; /* of snapshots and refs, for copies_int.h */
 };
 struct index_key {
@@ -60,13 +61,20 @@ enum index_open_flags {
 	INDEX_LOOK = 2, /* for reading only */
 };
 
+/* Says whether LMDB may open what is in dir: -EFSCORRUPTED. Not while this
+ * process has it open. */
+_must_check_ int index_check_files(const char *dir);
 /* Opens the index in the directory dir. Once per process. Without the right to
  * write, or on a read-only file system, it opens for reading. */
 _must_check_ int index_open(const char *dir, unsigned flags,
 			    struct index **ret_index);
 /* From now on commits keep the second copies of snapshots and refs, and the
- * mark, in that store's directory. The descriptor is lent. */
-void index_attach(struct index *x, int store_fd);
+ * mark, in that store's directory. The descriptor is lent. Guarded ones keep
+ * repairs out and fail with -ESTALE after one has put another index there;
+ * repair's own are not. */
+_must_check_ int index_attach(struct index *x, int store_fd, bool guarded);
+/* -ESTALE: as above. */
+_must_check_ int index_check_current(const struct index *x);
 int index_store_fd(const struct index *x); /* -1: none */
 void index_close(struct index *x);
 bool index_is_read_only(const struct index *x);

@@ -69,7 +69,7 @@ static size_t describe(int store_fd, char line[MARK_BYTES])
 bool mark_fits(int store_fd)
 {
 	_cleanup_close_ int fd =
-		openat(store_fd, MARK_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		io_open_file(store_fd, MARK_NAME, O_RDONLY);
 	char have[MARK_BYTES];
 	char want[MARK_BYTES];
 	const size_t n = fd < 0 ? 0 : describe(store_fd, want);
@@ -81,8 +81,7 @@ bool mark_fits(int store_fd)
 void mark_write(int store_fd)
 {
 	_cleanup_close_ int fd =
-		openat(store_fd, MARK_NAME,
-		       O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		io_open_file(store_fd, MARK_NAME, O_WRONLY | O_CREAT);
 	char line[MARK_BYTES];
 	const size_t n = fd < 0 ? 0 : describe(store_fd, line);
 

@@ -25,6 +25,8 @@
 #include "base/buf.h"
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/io.h"
+#include "store/bus_int.h"
 #include "store/pages_tree_int.h"
 
 enum {
@@ -159,6 +161,7 @@ static int check_once(int fd, struct note *n, bool *ret_changed)
 		pages_find(&p, "S25", "data.mdb is empty");
 		return 1;
 	}
+	bus_guard();
 	map = mmap(NULL, p.size, PROT_READ, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;
@@ -186,10 +189,10 @@ int pages_check(int dirfd, pages_fn fn, void *ctx)
 {
 	const struct timespec pause = {.tv_nsec = TRY_NS};
 	_cleanup_close_ int fd =
-		openat(dirfd, "data.mdb", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		io_open_file(dirfd, "data.mdb", O_RDONLY);
 	_cleanup_(buf_fini) struct buf lines = {0};
 	bool changed = true;
-	int r = fd < 0 ? -errno : 0;
+	int r = MIN(fd, 0);
 
 	for (int i = 0; r >= 0 && changed && i < TRIES; i++) {
 		struct note n = {.lines = lines};

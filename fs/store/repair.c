@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How: from the bottom up, each step made of things that can be done again:
- *   the file `format` and missing folders,
+ *   missing folders, what is no file or folder and should be; `format`,
  *   a new index, when the old one is damaged (repair_index.c),
  *   a quiet check of what is there then,
  *   damaged segments, rows of lost objects, lost snapshots
@@ -10,8 +10,9 @@
  * A repair that was killed is simply started again: nothing is taken away
  * before what comes in its place is durable, and what is taken away is moved.
  *
- * Both locks are taken without waiting: the server's, so that none runs or
- * starts, and the writers', so that no import goes on.
+ * All locks are taken without waiting: the server's, so that none runs or
+ * starts, the writers', so that no import goes on, and the index's (guard.c),
+ * so that no name is set or removed.
  */
 #include "store/fsck_int.h"
 
@@ -26,6 +27,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "store/guard_int.h"
 
 enum {
 	COPY_BYTES = 1 << 20,
@@ -34,13 +36,18 @@ enum {
 
 /* --- locks --------------------------------------------------------------- */
 
-static int take_lock(const struct fsck *f, const char *name, int *ret_fd)
+static int take_lock(struct fsck *f, const char *name, int *ret_fd)
 {
-	_cleanup_close_ int fd = openat(
-		f->fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	_cleanup_close_ int fd = io_open_file(f->fd, name, O_RDWR | O_CREAT);
 
+	/* What is no file nobody can have locked. */
+	if (fd == -EFSCORRUPTED) {
+		const int r = fsck_set_aside(f, name);
+
+		fd = r < 0 ? r : io_open_file(f->fd, name, O_RDWR | O_CREAT);
+	}
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? -EBUSY : -errno;
 	*ret_fd = TAKE_FD(fd);
@@ -51,11 +58,19 @@ int repair_lock(struct fsck *f)
 {
 	int r = take_lock(f, "server.lock", &f->server_lock);
 
-	return r < 0 ? r : take_lock(f, "lock", &f->lock);
+	if (r == 0)
+		r = take_lock(f, "lock", &f->lock);
+	if (r == 0)
+		r = guard_alone(f->fd, "index", &f->guards[0]);
+	/* Then nobody has it open to write either. */
+	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r;
 }
 
 void repair_unlock(struct fsck *f)
 {
+	for (size_t i = 0; i < ARRAY_SIZE(f->guards); i++)
+		if (f->guards[i] >= 0)
+			(void)close(TAKE_FD(f->guards[i]));
 	if (f->lock >= 0)
 		(void)close(TAKE_FD(f->lock));
 	if (f->server_lock >= 0)
@@ -82,8 +97,18 @@ static void name_quarantine(struct fsck *f)
 
 int repair_open_quarantine(struct fsck *f)
 {
+	char aside[64];
 	_cleanup_close_ int top = io_open_dir(f->fd, "quarantine", 0700);
 
+	/* No folder, and so the one thing that cannot be moved into it. */
+	if (top == -ENOTDIR || top == -EEXIST || top == -ENOENT) {
+		(void)snprintf(aside, sizeof aside, "quarantine.%d",
+			       (int)getpid());
+		if (renameat2(f->fd, "quarantine", f->fd, aside,
+			      RENAME_NOREPLACE) < 0)
+			return -errno;
+		top = io_open_dir(f->fd, "quarantine", 0700);
+	}
 	if (top < 0)
 		return top;
 	if (!f->quarantine[0])
@@ -141,17 +166,16 @@ int repair_keep(struct fsck *f, int fd, uint64_t from, const char *name)
 
 int fsck_keep_copy(struct fsck *f, const char *name)
 {
-	_cleanup_close_ int fd =
-		openat(f->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_close_ int fd = io_open_file(f->fd, name, O_RDONLY);
 	char flat[FLAT_BYTES];
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	flatten(name, flat);
 	return repair_keep(f, fd, 0, flat);
 }
 
-/* --- format and folders -------------------------------------------------- */
+/* --- format ------------------------------------------------------------ */
 
 /* The text of a version is fixed, so a damaged file is like it but for a few
  * bytes. Another version's differs in its checksum, too. */
@@ -189,29 +213,6 @@ static int repair_format(struct fsck *f)
 	return r;
 }
 
-static int repair_directories(struct fsck *f)
-{
-	static const char *const names[] = {"segments", "envs", "trash",
-					    "copies"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		_cleanup_close_ int fd = -1;
-		struct stat st;
-
-		if (fstatat(f->fd, names[i], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    !S_ISDIR(st.st_mode)) {
-			const int r = fsck_set_aside(f, names[i]);
-
-			if (r < 0)
-				return r;
-		}
-		fd = io_open_dir(f->fd, names[i], 0700);
-		if (fd < 0)
-			return fd;
-	}
-	return io_sync_dir(f->fd);
-}
-
 /* --- all ----------------------------------------------------------------- */
 
 /* Opens the store to be written. A damaged log of copies is put aside first:
@@ -224,12 +225,12 @@ static int open_for_writing(struct fsck *f)
 	if (r < 0 && r != -ENOENT)
 		return r;
 	store_close(TAKE_PTR(f->store));
-	return store_open(f->path, 0, &diag, &f->store);
+	return store_open(f->path, STORE_REPAIR, &diag, &f->store);
 }
 
 static int repair_parts(struct fsck *f)
 {
-	int r = repair_directories(f);
+	int r = repair_kinds(f);
 
 	if (r == 0 && f->format_bad)
 		r = repair_format(f);

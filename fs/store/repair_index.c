@@ -25,6 +25,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "object/snap.h"
+#include "store/guard_int.h"
 
 enum { ROWS_A_COMMIT = 100000 };
 
@@ -247,6 +248,9 @@ static int put_in_place(struct fsck *f)
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++)
 		r = segment_give_to_owner(f->fd, dir, names[i]);
+	/* Who opens it from here on waits for the end of the repair. */
+	if (r == 0)
+		r = guard_alone(f->fd, BUILDING, &f->guards[1]);
 	if (r == 0 && faccessat(f->fd, "index", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		r = fsck_set_aside(f, "index");
 	if (r == 0 && renameat(f->fd, BUILDING, f->fd, "index") < 0)

@@ -159,11 +159,9 @@ static int open_segment(struct segments *g, uint32_t number)
 	int fd;
 
 	segment_name(number, name);
-	fd = openat(g->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd >= 0)
-		return fd;
+	fd = io_open_file(g->fd, name, O_RDONLY);
 	/* The index names it: that it is missing is damage, not "no object". */
-	return errno == ENOENT ? -EFSCORRUPTED : -errno;
+	return fd == -ENOENT ? -EFSCORRUPTED : fd;
 }
 
 /* Returns the slot that holds the segment, counted as in use, or NULL. */

@@ -114,7 +114,7 @@ static int open_pages(struct store *s, unsigned flags, struct diag *diag)
 				 "needs to write its lock.mdb",
 				 buf_str(&dir));
 	if (r == 0 && !index_is_read_only(s->index))
-		index_attach(s->index, s->fd);
+		r = index_attach(s->index, s->fd, !(flags & STORE_REPAIR));
 	return r;
 }
 
@@ -154,11 +154,11 @@ static int open_parts(struct store *s, const char *path, unsigned flags,
 	if (r < 0)
 		return r;
 	r = segments_open(s->fd, &s->segments);
-	return r == -ENOENT ? diag_fail(diag, -EFSCORRUPTED,
-					"%s/segments is missing: run \"cowfs "
-					"fsck\"",
-					s->path)
-			    : r;
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+		return diag_fail(diag, -EFSCORRUPTED,
+				 "%s/segments is missing: run \"cowfs fsck\"",
+				 s->path);
+	return r;
 }
 
 /* Says why there is no store at a directory without `format`. */

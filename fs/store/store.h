@@ -32,6 +32,7 @@ enum store_open_flags {
 	/* Changes nothing, and does not check the index's pages: for fsck, which
 	 * has done so. */
 	STORE_READ_ONLY = 2,
+	STORE_REPAIR = 4, /* by who has the index alone (guard_int.h) */
 };
 
 /* Opens (or creates, mode 0700) a store. LMDB forbids a fork after this: call

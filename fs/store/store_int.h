@@ -42,6 +42,7 @@ _must_check_ int gate_enter_int(struct store *s, int *ret_lock);
 struct gate {
 	int gate;
 	int lock;
+	int checks; /* keeps fsck out, and waits for one */
 };
 _must_check_ int gate_close_int(struct store *s, void (*waiting)(void *),
 				void *ctx, struct gate *ret_gate);

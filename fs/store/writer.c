@@ -73,10 +73,9 @@ static int open_locked(struct writer *w, uint32_t number, int flags)
 	char name[SEGMENT_NAME_BYTES];
 
 	segment_name(number, name);
-	fd = openat(segments_fd(w->segments), name,
-		    O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+	fd = io_open_file(segments_fd(w->segments), name, O_RDWR | flags);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return -errno;
 	return TAKE_FD(fd);

@@ -1,27 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * driver.c - runs a fuzz target without libFuzzer: PROGRAM CORPUS [RUNS [SEED]]
+ * driver.c - runs a fuzz target without libFuzzer:
+ *   PROGRAM CORPUS [RUNS|SECONDSs [SEED]]
  *
- * How: every file of the corpus first, then RUNS inputs, each made from a file
- * by a few random edits. The generator is seeded, so a failure repeats. Inputs
- * are copied into a block of their exact size: a sanitizer sees every byte read
- * too far. When the target aborts, the input is printed in hex.
+ * How: every file of the corpus first, then RUNS inputs, or as many as the time
+ * allows, each made from a file by a few random edits. The generator is seeded
+ * (0: by the clock). Inputs are copied into a block of their exact size: a
+ * sanitizer sees every byte read too far. When the target aborts, or works on
+ * one input for half a minute, the input is printed in hex.
  *
  * CORPUS may be one file: `xxd -r -p` of that print makes it.
  */
 #include "fuzz.h"
 
+#include "base/clock.h"
 #include "base/io.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 enum {
 	MAX_FILES = 256,
 	INPUT_BYTES_MAX = 1 << 16,
 	MAX_EDITS = 6,
+	LIMIT_S = 30,
 };
 
 static struct buf files[MAX_FILES];
@@ -44,8 +49,8 @@ static void report(int sig)
 			break;
 	}
 	(void)!write(STDERR_FILENO, "\n", 1);
-	(void)signal(sig, SIG_DFL);
-	(void)raise(sig);
+	(void)signal(SIGABRT, SIG_DFL);
+	(void)raise(SIGABRT);
 }
 
 /* A counter through a mixing function: any seed is good. */
@@ -67,6 +72,7 @@ static void run(const struct buf *in)
 		memcpy(data, in->data, in->len);
 	now_data = data;
 	now_size = in->len;
+	(void)alarm(LIMIT_S);
 	(void)LLVMFuzzerTestOneInput(data, in->len);
 	now_size = 0;
 }
@@ -144,11 +150,13 @@ static void edit(struct buf *b)
 	}
 }
 
-static void mutate(uint64_t runs)
+/* Runs that many, or until a time of the monotonic clock. */
+static uint64_t mutate(uint64_t runs, uint64_t until_ns)
 {
 	_cleanup_buf_ struct buf b = {0};
+	uint64_t i = 0;
 
-	for (uint64_t i = 0; i < runs; i++) {
+	for (; i < runs || (until_ns && clock_mono_ns() < until_ns); i++) {
 		const struct buf *seed = &files[rng(file_count)];
 
 		buf_clear(&b);
@@ -158,6 +166,8 @@ static void mutate(uint64_t runs)
 		FUZZ_CHECK(buf_error(&b) == 0);
 		run(&b);
 	}
+	(void)alarm(0);
+	return i;
 }
 
 static int load(int dirfd, const char *name)
@@ -185,18 +195,28 @@ static int load_all(const char *path)
 
 int main(int argc, char **argv)
 {
-	uint64_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+	char *unit = NULL;
+	uint64_t runs = argc > 2 ? strtoull(argv[2], &unit, 10) : 0;
+	uint64_t until_ns = 0;
 
 	rng_state = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+	if (rng_state == 0)
+		rng_state = clock_mono_ns();
+	if (unit && *unit == 's') {
+		until_ns = clock_mono_ns() + runs * UINT64_C(1000000000);
+		runs = 0;
+	}
 	if (argc < 2 || load_all(argv[1]) < 0 || file_count == 0) {
-		(void)fprintf(stderr, "usage: %s CORPUS [RUNS [SEED]]\n",
+		(void)fprintf(stderr, "usage: %s CORPUS [RUNS|SECONDSs [SEED]]\n",
 			      argv[0]);
 		return 2;
 	}
 	(void)signal(SIGABRT, report);
+	(void)signal(SIGALRM, report);
 	for (size_t i = 0; i < file_count; i++)
 		run(&files[i]);
-	mutate(runs);
+	(void)printf("%llu inputs\n",
+		     (unsigned long long)mutate(runs, until_ns));
 	while (file_count > 0)
 		buf_fini(&files[--file_count]);
 	return 0;

@@ -7,10 +7,13 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+
+#include "base/err.h"
 
 enum { NOBODY = 65534, DEEP = 5000 };
 
@@ -112,9 +115,35 @@ TEST(a_small_file_is_appended_to_the_buffer_up_to_the_bound)
 	assert_int_equal(io_read_file(s->fd, "f", 9, &b), -EFBIG);
 	assert_string_equal(buf_str(&b), ">0123456789");
 	assert_int_equal(io_read_file(s->fd, "no", 9, &b), -ENOENT);
-	assert_int_equal(io_read_file(s->fd, ".", 9, &b), -EISDIR);
 	assert_ok(io_read_file(AT_FDCWD, "/proc/self/stat", SIZE_MAX / 4, &b));
 	assert_true(b.len > 20);
+}
+
+TEST(what_is_no_file_is_refused_without_waiting)
+{
+	struct test_scratch *s = *state;
+	_cleanup_buf_ struct buf b = {0};
+
+	assert_ok(mkfifoat(s->fd, "fifo", 0600));
+	assert_ok(symlinkat("fifo", s->fd, "to-fifo"));
+	assert_ok(symlinkat("/dev/zero", s->fd, "endless"));
+	for (const char *const *name =
+		     (const char *const[]){".", "fifo", "to-fifo", "endless",
+					   NULL};
+	     *name; name++) {
+		assert_int_equal(io_read_file(s->fd, *name, 9, &b),
+				 -EFSCORRUPTED);
+		assert_int_equal(io_open_file(s->fd, *name, O_RDONLY),
+				 -EFSCORRUPTED);
+		assert_int_equal(io_open_file(s->fd, *name, O_WRONLY),
+				 -EFSCORRUPTED);
+	}
+	assert_ok(symlinkat("file", s->fd, "to-file"));
+	assert_ok(io_write_file(s->fd, "file", "x", 1, false));
+	assert_ok(io_read_file(s->fd, "to-file", 9, &b));
+	assert_int_equal(io_open_file(s->fd, "to-file", O_RDONLY),
+			 -EFSCORRUPTED);
+	assert_int_equal(io_open_file(s->fd, "none", O_RDONLY), -ENOENT);
 }
 
 TEST(a_file_longer_than_one_step_is_read_whole)
@@ -366,6 +395,7 @@ int main(void)
 		RUN_SCRATCH(writes_write_everything_or_fail),
 		RUN_SCRATCH(
 			a_small_file_is_appended_to_the_buffer_up_to_the_bound),
+		RUN_SCRATCH(what_is_no_file_is_refused_without_waiting),
 		RUN_SCRATCH(a_file_longer_than_one_step_is_read_whole),
 		RUN_SCRATCH(
 			a_written_file_has_mode_0600_and_leaves_no_other_name),
