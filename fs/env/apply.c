@@ -185,6 +185,11 @@ static int apply_dent(struct env *e, struct bytes *r)
 	ret = need_dir(e, parent, &dir);
 	if (ret >= 0 && !dir->a.nlink)
 		return -EFSCORRUPTED;
+	/* Whoever walks down would never come to an end. */
+	if (ret >= 0 && S_ISDIR(child->a.mode))
+		ret = dir_check_loop(e, ino, parent);
+	if (ret == -EINVAL || ret == -ENOENT)
+		return -EFSCORRUPTED;
 	return ret < 0 ? ret : names_set(e, dir, name, len, ino, cookie);
 }
 

@@ -397,6 +397,9 @@ _must_check_ int file_resize(struct env *e, struct iattr *a, uint64_t size);
  * transaction. `a` comes with mode, rdev, size and nlink. */
 _must_check_ int dir_new_inode(struct env *e, const struct iattr *parent,
 			       const struct env_cred *cred, struct iattr *a);
+/* Whether a directory may be moved into another: -EINVAL when that is itself or
+ * below it (rename.c). */
+_must_check_ int dir_check_loop(struct env *e, uint64_t moved, uint64_t into);
 /* Checks a name and that parent is a living directory. */
 _must_check_ int dir_check(struct env *e, uint64_t parent, const char *name,
 			   struct iattr *ret_parent);

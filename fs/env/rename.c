@@ -39,8 +39,7 @@ static int side_load(struct env *e, struct side *s)
 	return inode_get(e, s->found.ino, &s->a);
 }
 
-/* Refuses to move a directory below itself. */
-static int check_loop(struct env *e, uint64_t moved, uint64_t into)
+int dir_check_loop(struct env *e, uint64_t moved, uint64_t into)
 {
 	struct iattr a;
 
@@ -186,10 +185,10 @@ static int rename_locked(struct env *e, struct side *from, struct side *to,
 	if (!from->exists)
 		return -ENOENT;
 	if (S_ISDIR(from->a.mode))
-		r = check_loop(e, from->found.ino, to->dir);
+		r = dir_check_loop(e, from->found.ino, to->dir);
 	if (r >= 0 && (flags & RENAME_EXCHANGE) && to->exists &&
 	    S_ISDIR(to->a.mode))
-		r = check_loop(e, to->found.ino, from->dir);
+		r = dir_check_loop(e, to->found.ino, from->dir);
 	if (r < 0)
 		return r;
 	if (flags & RENAME_EXCHANGE)

@@ -68,6 +68,13 @@ static int make(const struct fsck *f, const struct kind *k)
 	return segment_give_to_owner(f->fd, f->fd, k->name);
 }
 
+static int open_and_close(struct fsck *f)
+{
+	_cleanup_close_ int fd = repair_open_quarantine(f);
+
+	return MIN(fd, 0);
+}
+
 int repair_kinds(struct fsck *f)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
@@ -77,7 +84,10 @@ int repair_kinds(struct fsck *f)
 
 		if (!fault_of(f, k))
 			continue;
-		if (fstatat(f->fd, k->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		/* That cannot be moved into itself. */
+		if (strcmp(k->name, "quarantine") == 0)
+			r = open_and_close(f);
+		else if (fstatat(f->fd, k->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 			r = fsck_set_aside(f, k->name);
 		if (r == 0 && k->needed)
 			r = make(f, k);

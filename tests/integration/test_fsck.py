@@ -6,7 +6,6 @@ Which bits may flip without a word: those that nobody reads. In the index
 tests/support/lmdb_layout.py lists them from the layout of LMDB's pages; the
 other files below have a reason beside their names.
 """
-import ctypes
 import fcntl
 import json
 import os
@@ -17,6 +16,7 @@ import mountpoint
 import pytest
 from damage import Copy, check_reads, files_of, flip, full  # noqa: F401
 from helpers import listing, one_line_error, wait_until
+from test_fsck_envs import xxh3_64
 
 import lmdb_layout
 
@@ -243,14 +243,6 @@ def seal_journal(at, data):
         raw[64:72] = xxh3_64(body, salt ^ length).to_bytes(8, "little")
         (folder / "journal").write_bytes(raw)
     return change
-
-
-def xxh3_64(data, seed):
-    lib = ctypes.CDLL("libxxhash.so.0")
-    lib.XXH3_64bits_withSeed.restype = ctypes.c_uint64
-    lib.XXH3_64bits_withSeed.argtypes = [
-        ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64]
-    return lib.XXH3_64bits_withSeed(data, len(data), seed)
 
 
 @pytest.mark.parametrize("rule, change", [

@@ -45,6 +45,43 @@ TEST(S1_a_damaged_format)
 	assert_rule(state, "S1");
 }
 
+TEST(S17_settings_that_do_not_fit_their_checksum)
+{
+	static const char text[] = "cowfs settings 1\ngrace-days 7\n"
+				   "checksum 0123456789abcdef\n";
+	struct store *s;
+
+	make_two_snapshots(state);
+	s = fsck_open_store(state);
+	assert_ok(io_write_file(store_fd(s), "settings", text, strlen(text),
+				false));
+	store_close(s);
+	assert_rule(state, "S17");
+	assert_int_equal(fsck_run_check(state, FSCK_REPAIR).damage, 0);
+}
+
+TEST(S27_names_of_another_kind)
+{
+	static const char *const names[] = {
+		"segments",   "envs",	    "trash",	   "lock",
+		"copies",     "copies/log", "server.lock", "server.log",
+		"quarantine", "scans",	    "index.clean", "index/lock.mdb",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct store *s;
+
+		make_two_snapshots(state);
+		s = fsck_open_store(state);
+		(void)!io_remove_tree(store_fd(s), names[i]);
+		assert_ok(mkfifoat(store_fd(s), names[i], 0600));
+		store_close(s);
+		assert_rule(state, "S27");
+		assert_int_equal(fsck_run_check(state, FSCK_REPAIR).damage, 0);
+		assert_ok(io_remove_tree(AT_FDCWD, fsck_dir(state)));
+	}
+}
+
 static void be_silent(void *ctx, const struct fsck_finding *f)
 {
 }
@@ -393,6 +430,8 @@ int main(void)
 		RUN_SCRATCH(a_sound_store_has_no_damage),
 		RUN_SCRATCH(a_check_changes_nothing_in_the_index),
 		RUN_SCRATCH(S1_a_damaged_format),
+		RUN_SCRATCH(S17_settings_that_do_not_fit_their_checksum),
+		RUN_SCRATCH(S27_names_of_another_kind),
 		RUN_SCRATCH(S2_a_later_version_cannot_be_checked),
 		RUN_SCRATCH(S3_two_objects_of_one_name),
 		RUN_SCRATCH(S4_a_name_that_is_not_the_bytes),
