@@ -60,8 +60,11 @@ static struct raw_flags raw_flags_of(const struct fuse_in_header *head,
 	if (head->opcode == FUSE_WRITE) {
 		const struct fuse_write_in *w = body;
 
-		raw.kill_suidgid = len >= sizeof *w &&
-				   w->write_flags & FUSE_WRITE_KILL_SUIDGID;
+		if (len >= sizeof *w) {
+			raw.kill_suidgid =
+				w->write_flags & FUSE_WRITE_KILL_SUIDGID;
+			raw.from_cache = w->write_flags & FUSE_WRITE_CACHE;
+		}
 	} else if (head->opcode == FUSE_SETXATTR) {
 		const struct fuse_setxattr_in *x = body;
 
@@ -78,6 +81,8 @@ static void serve_request(struct session *s, char *data, size_t n)
 	s->head = (const struct fuse_in_header *)(void *)data;
 	s->raw = raw_flags_of(s->head, n);
 	session_tick(&s->count.requests);
+	if (s->raw.from_cache)
+		session_tick(&s->count.cached_writes);
 	if (s->debug)
 		log_debug("request %" PRIu32 " inode %" PRIu64 " pid %" PRIu32,
 			  s->head->opcode, (uint64_t)s->head->nodeid,
@@ -315,6 +320,8 @@ void session_count(struct session *s, struct session_counters *ret_counters)
 	ret_counters->lookups = __atomic_load_n(&c->lookups, __ATOMIC_RELAXED);
 	ret_counters->reads = __atomic_load_n(&c->reads, __ATOMIC_RELAXED);
 	ret_counters->writes = __atomic_load_n(&c->writes, __ATOMIC_RELAXED);
+	ret_counters->cached_writes =
+		__atomic_load_n(&c->cached_writes, __ATOMIC_RELAXED);
 }
 
 const char *session_libfuse(void)

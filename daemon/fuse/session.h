@@ -49,6 +49,7 @@ struct session_counters {
 	uint64_t lookups;
 	uint64_t reads;
 	uint64_t writes;
+	uint64_t cached_writes; /* of pages that a mapping changed */
 };
 /* Returns the version of the libfuse that is built in. */
 const char *session_libfuse(void);

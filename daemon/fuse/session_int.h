@@ -29,6 +29,7 @@ enum {
 struct raw_flags {
 	bool kill_suidgid; /* WRITE: clear setuid, setgid, capabilities */
 	bool kill_sgid;	   /* SETXATTR of an ACL: clear setgid */
+	bool from_cache;   /* WRITE: pages changed through a mapping */
 };
 
 struct session {

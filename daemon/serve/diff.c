@@ -7,16 +7,25 @@
  * What was written through a shared mapping may still be in the kernel alone.
  * A child of the keeper has it written back first: the server must never wait
  * for a mount of its own.
+ *
+ * syncfs on FUSE starts the writing and does not wait for it, so the child
+ * then asks something that is answered by us, behind the pages that are already
+ * queued for us. The kernel queues a few requests of that kind at a time, and
+ * the next when one is done: pages were left as long as any came between two
+ * such questions.
  */
 #include "serve/server_int.h"
 
 #include <stdio.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "env/delta.h"
+#include "fuse/session.h"
 
 enum { SEND_TIMEOUT_MS = 5000 };
+#define WRITE_BACK_NS UINT64_C(5000000000)
 
 struct rows {
 	struct buf all; /* blocks, each the bytes of a message */
@@ -55,17 +64,31 @@ static int add_row(void *ctx, const struct delta_row *d)
 	return buf_error(&rows->all);
 }
 
+static uint64_t cached_writes(const struct envs_mount *m)
+{
+	struct session_counters c;
+
+	session_count(m->session, &c);
+	return c.cached_writes;
+}
+
 static int write_back(struct server *s, const struct envs_mount *m)
 {
 	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
 	struct keeper_request q = {
 		.op = KEEPER_SYNC, .major = m->major, .minor = m->minor};
+	uint64_t end = clock_mono_ns() + WRITE_BACK_NS;
+	uint64_t before;
 	int r;
 
 	if (!reply)
 		return -ENOMEM;
 	(void)snprintf(q.path, sizeof q.path, "%s", m->real);
-	r = link_call(s->link, &q, reply, NULL);
+	/* Somebody may go on changing pages for ever: not so long. */
+	do {
+		before = cached_writes(m);
+		r = link_call(s->link, &q, reply, NULL);
+	} while (r == 0 && cached_writes(m) != before && clock_mono_ns() < end);
 	return r == -ENOENT ? 0 : r;
 }
 

@@ -354,11 +354,13 @@ static int do_umount(const struct keeper_request *q, struct keeper_reply *reply)
 }
 
 /* Pages that were changed through shared mappings reach the server late; after
- * this it has them. -ENOENT: the mount is not there any more. */
+ * this it has those that the kernel had queued. -ENOENT: the mount is not there
+ * any more. */
 static int do_sync(const struct keeper_request *q)
 {
 	_cleanup_close_ int fd = -1;
 	struct mounts_found found;
+	struct statfs st;
 	int r = mounts_find(q->path, &found);
 
 	if (r < 0)
@@ -368,7 +370,8 @@ static int do_sync(const struct keeper_request *q)
 	fd = open(q->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || syncfs(fd) < 0)
 		return -errno;
-	return 0;
+	/* Answered behind what is queued. */
+	return fstatfs(fd, &st) < 0 ? -errno : 0;
 }
 
 static int do_clean(const struct keeper_request *q, struct keeper_reply *reply)

@@ -219,3 +219,28 @@ sys.stdin.readline()"""], stdin=-1)
         assert shared.run("diff", name).lines() == ["M\tb.txt"]
     finally:
         child.communicate(b"\n", 20)
+
+
+def test_many_dirty_shared_mappings_show(cowfs, tmp_path):
+    """More pages than the kernel queues at a time; none is overlooked."""
+    top = tmp_path / "top"
+    top.mkdir()
+    for i in range(600):
+        (top / f"f{i:03}").write_bytes(b"x" * 4096)
+    cowfs.load(top)
+    point = cowfs.mount("base", "e")
+    child = cowfs.start_inside(point, [mountpoint.PYTHON, "-uc", """
+import mmap, sys
+maps = []
+for i in range(600):
+    with open(f'f{i:03}', 'r+b') as f:
+        maps.append(mmap.mmap(f.fileno(), 0))
+for m in maps:
+    m[0:1] = b'y'
+print('dirty', flush=True)
+sys.stdin.readline()"""], stdin=-1)
+    assert child.stdout.readline() == b"dirty\n"
+    try:
+        assert len(cowfs.run("diff", "e").lines()) == 600
+    finally:
+        cowfs.finish(child, 20, b"\n")
