@@ -57,13 +57,6 @@ static int fail_errno(struct keeper_reply *reply, int err, const char *what)
 	return err;
 }
 
-static int unmount(const char *path, bool detach, struct keeper_reply *reply)
-{
-	if (geteuid() != 0)
-		return fusermount_unmount(path, detach, reply);
-	return unmount_as_root(path, detach);
-}
-
 /* Detaches mounts of ours at a place that nobody serves any more. */
 static void clear_dead(const char *path, struct keeper_reply *reply)
 {
@@ -76,7 +69,7 @@ static void clear_dead(const char *path, struct keeper_reply *reply)
 		/* stat would be answered from the kernel's cache. */
 		if (statfs(path, &st) == 0 || errno != ENOTCONN)
 			return;
-		if (unmount(path, true, reply) < 0)
+		if (unmount_path(path, true, reply) < 0)
 			return;
 		reply->flags |= KEEPER_FLAG_CLEARED;
 	}
@@ -273,7 +266,7 @@ static int do_mount(const struct keeper_request *q, const char *store,
 	if (r == 0) {
 		r = mounts_find(reply->path, &found);
 		if (r < 0)
-			(void)unmount(reply->path, true, reply);
+			(void)unmount_path(reply->path, true, reply);
 	}
 	if (r == 0) {
 		reply->major = found.major;
@@ -342,7 +335,7 @@ static int do_umount(const struct keeper_request *q, struct keeper_reply *reply)
 		m.shared = p.top.shared;
 		r = !detach && (p.elsewhere || users_has_copy(&m))
 			    ? -EBUSY
-			    : unmount(q->path, detach, reply);
+			    : unmount_path(q->path, detach, reply);
 	}
 	if (r == -EBUSY)
 		put_users(&m, reply);
@@ -458,7 +451,7 @@ void keeper_child_sweep(const char *store)
 	while (s->count-- > 0) {
 		const char *path = s->paths[s->count];
 
-		(void)unmount(path, true, reply);
+		(void)unmount_path(path, true, reply);
 		if (strcmp(path, mnt) != 0)
 			(void)rmdir(path);
 	}
