@@ -77,6 +77,13 @@ static int wait_end(const struct call *c)
 	return r ? call_fail_err(c, r, NULL, "server") : CODE_DONE;
 }
 
+static int fail_server(const struct call *c, int err)
+{
+	if (err == -EPERM)
+		return call_fail(c, CODE_FAILED, SERVE_FOREIGN, c->store);
+	return call_fail_err(c, err, NULL, "server");
+}
+
 static int stop(const struct call *c)
 {
 	_cleanup_msg_ struct msg request = {0}, done = {0};
@@ -84,7 +91,7 @@ static int stop(const struct call *c)
 	int r;
 
 	if (!remote_has_store(c))
-		return errno == EACCES ? remote_fail_denied(c) : CODE_DONE;
+		return CODE_DONE;
 	r = client_connect(c->store, &fd);
 	if (r == -ECONNREFUSED)
 		return wait_end(c);
@@ -95,10 +102,8 @@ static int stop(const struct call *c)
 		return wait_end(c);
 	if (r == -ETIMEDOUT)
 		return remote_fail_silent(c, fd, CODE_FAILED);
-	if (r == -EACCES)
-		return remote_fail_denied(c);
 	if (r)
-		return call_fail(c, CODE_FAILED, "server: %s", err_text(r));
+		return fail_server(c, r);
 	r = (int)msg_get_u64(&done, CTL_TAG_CODE, CODE_DONE);
 	if (r)
 		return remote_say(c, &done, r);
@@ -133,10 +138,8 @@ static int status(const struct call *c)
 		return say_stopped(c);
 	if (r == -ETIMEDOUT)
 		return remote_fail_silent(c, fd, CODE_BUSY);
-	if (r == -EACCES)
-		return remote_fail_denied(c);
 	if (r)
-		return call_fail_err(c, r, NULL, "server");
+		return fail_server(c, r);
 	r = (int)msg_get_u64(&done, CTL_TAG_CODE, CODE_DONE);
 	if (r)
 		return remote_say(c, &done, r);
@@ -178,6 +181,8 @@ static int run(struct call *c)
 				 c->args->args[1]);
 	if (!strcmp(what, "start"))
 		return start(c);
+	if (store_check_owner(c->store, NULL) == -EACCES)
+		return remote_fail_denied(c);
 	if (!strcmp(what, "stop"))
 		return stop(c);
 	if (!strcmp(what, "status"))

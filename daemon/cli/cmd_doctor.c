@@ -9,6 +9,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/err.h"
@@ -130,16 +132,41 @@ static void check_store(struct doctor *d)
 /* Whether there is a store, whether it is ours, and whether a server runs. */
 static void look_at_lock(struct doctor *d)
 {
+	struct stat st;
 	int r = 0;
 
 	d->has_store = remote_has_store(d->c);
 	if (!d->has_store)
 		r = -errno;
+	else if (!stat(d->c->store, &st) && st.st_uid != geteuid())
+		r = -EACCES;
 	else
 		r = serve_wait_end(d->c->store, 0);
 	d->denied = r == -EACCES || r == -EPERM;
 	/* Its mounts may have their server. */
 	d->running = r == -ETIMEDOUT || d->denied;
+}
+
+/* Says where the store is, or whether one can be made there. */
+static void note_store(struct doctor *d)
+{
+	_cleanup_free_ char *path = strdup(d->c->store);
+	char *slash = path;
+
+	if (d->has_store || d->denied) {
+		doctor_note(d, "store", "%s", d->c->store);
+		return;
+	}
+	while (path && access(path, F_OK) < 0 && (slash = strrchr(path, '/')))
+		slash[slash == path] = 0;
+	if (!path || !access(path, W_OK | X_OK))
+		doctor_note(d, "store", "%s: there is none yet", d->c->store);
+	else
+		doctor_note(d, "store",
+			    "%s: there is none, and none can be made: %s; name "
+			    "another place by --store, COWFS_STORE or "
+			    "XDG_DATA_HOME",
+			    d->c->store, err_text(errno));
 }
 
 static int examine(struct doctor *d)
@@ -150,8 +177,7 @@ static int examine(struct doctor *d)
 		return call_fail_err(d->c, r, NULL, "/proc/self/mountinfo");
 	look_at_lock(d);
 	doctor_machine(d);
-	doctor_note(d, "store", "%s%s", d->c->store,
-		    d->has_store || d->denied ? "" : ": there is none yet");
+	note_store(d);
 	if (d->denied)
 		doctor_note(d, d->c->store,
 			    "no permission: what is in it is not looked at");

@@ -19,7 +19,7 @@
 #include "cli/remote.h"
 #include "store/store.h"
 
-enum { OPT_AT, OPT_VIEW };
+enum { OPT_AT, OPT_VIEW, OPT_OTHERS };
 
 static const struct opt_def options[] = {
 	[OPT_AT] = {"at", 0, OPT_VALUE, ARG_DIR, "DIR",
@@ -27,6 +27,8 @@ static const struct opt_def options[] = {
 	[OPT_VIEW] =
 		{"view", 0, OPT_VALUE, ARG_CHOICE, "VIEW",
 		 "how the kernel sees it: auto or fuse, which is the same"},
+	[OPT_OTHERS] = {"allow-other", 0, OPT_FLAG, ARG_NONE, NULL,
+			"let others in, as far as the files' modes allow"},
 };
 
 static const struct out_col columns[] = {
@@ -40,6 +42,7 @@ struct target {
 	const char *ref;
 	const char *env; /* or NULL */
 	const char *at;	 /* as given, or NULL */
+	bool others;
 	char *at_absolute;
 	char *path; /* of what was imported */
 };
@@ -117,6 +120,8 @@ static int mount_target(const struct call *c, const struct target *t)
 		msg_put_str(&request, CTL_TAG_NAME, t->env);
 	if (t->at)
 		msg_put_str(&request, CTL_TAG_AT, t->at_absolute);
+	if (t->others)
+		msg_put_u64(&request, CTL_TAG_FLAGS, CTL_FLAG_OTHERS);
 	r = remote_call(c, &fd, &request, NULL, NULL, &done);
 	return r ? r : print_mount(c, t, &done);
 }
@@ -128,6 +133,7 @@ static int run(struct call *c)
 		.ref = a->args[0],
 		.env = a->arg_count > 1 ? a->args[1] : NULL,
 		.at = opt_value(a, OPT_AT),
+		.others = opt_has(a, OPT_OTHERS),
 	};
 	int r = check_names(c, &t);
 

@@ -2,29 +2,30 @@
 /*
  * doctor_machine.c - notes on what this machine has and lacks.
  *
- * Each is probed by the thing itself where that is harmless (opening
- * /dev/fuse, a child in new name spaces), else by what the kernel tells in
- * /proc. Where something is missing the note says what to do.
+ * What mounting needs, serve/rights.h knows. The rest is probed by the thing
+ * itself where that is harmless (a child in new name spaces), else by what the
+ * kernel tells in /proc. Where something is missing the note says what to do.
  */
 #include "cli/doctor.h"
 
 #include <fcntl.h>
+#include <glob.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
 #include "base/err.h"
 #include "base/io.h"
 #include "cli/path.h"
+#include "serve/rights.h"
 #include "serve/serve.h"
 
 enum { FILE_MAX = 1 << 20 };
 
-/* Whether a text file has a line that is this word, or (any) ends with it. */
-static bool has_line(const char *path, const char *word, bool any)
+/* Whether a text file has a line that ends with this word. */
+static bool has_line(const char *path, const char *word)
 {
 	_cleanup_buf_ struct buf text = {0};
 	char *s, *line;
@@ -39,92 +40,75 @@ static bool has_line(const char *path, const char *word, bool any)
 
 		while (len && (line[len - 1] == ' ' || line[len - 1] == '\t'))
 			line[--len] = 0;
-		if (!strcmp(line, word))
-			return true;
-		if (any && len > n && !strcmp(line + len - n, word))
+		if (len >= n && !strcmp(line + len - n, word))
 			return true;
 	}
 	return false;
 }
 
-/* Finds a program by PATH; "" when there is none. */
-static void find_program(const char *name, char *ret, size_t size,
-			 struct stat *ret_st)
+static void note_need(struct doctor *d, enum rights_need need, const char *what)
 {
-	const char *dirs = getenv("PATH");
+	char text[RIGHTS_TEXT_BYTES];
 
-	for (const char *s = dirs ? dirs : "/usr/bin:/bin"; *s;) {
-		size_t n = strcspn(s, ":");
-
-		if (snprintf(ret, size, "%.*s/%s", (int)n, s, name) > 0 &&
-		    !access(ret, X_OK) && !stat(ret, ret_st))
-			return;
-		s += n + (s[n] == ':');
-	}
-	ret[0] = 0;
+	(void)rights_have(need, text);
+	doctor_note(d, what, "%s", text);
 }
 
-static void note_fuse(struct doctor *d)
+static bool is_yes(const char *s)
 {
-	_cleanup_close_ int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-	int err = fd < 0 ? errno : 0;
-	bool known = has_line("/proc/filesystems", "fuse", true);
-	struct stat st = {0};
-
-	(void)stat("/dev/fuse", &st);
-	if (!err && (st.st_mode & 0006) == 0006)
-		doctor_note(d, "/dev/fuse", "usable, for users, too");
-	else if (!err)
-		doctor_note(d, "/dev/fuse",
-			    "usable, but its mode is %04o: other users need "
-			    "\"chmod 666 /dev/fuse\"",
-			    st.st_mode & 07777);
-	else if (err == EACCES || err == EPERM)
-		doctor_note(d, "/dev/fuse",
-			    "not usable, its mode is %04o: root can run "
-			    "\"chmod 666 /dev/fuse\"; a container may need to "
-			    "allow the device",
-			    st.st_mode & 07777);
-	else if (err == ENOENT && known)
-		doctor_note(d, "/dev/fuse",
-			    "missing: a container needs it as a device, else "
-			    "root can run \"mknod /dev/fuse c 10 229\"");
-	else
-		doctor_note(d, "/dev/fuse",
-			    "not usable: %s; root can run \"modprobe fuse\"",
-			    err_text(err));
+	return strchr("yYtT1", *s) || !strncasecmp(s, "on", 2);
 }
 
-static void note_fusermount(struct doctor *d)
+/* Whether a file of settings sets this one to yes. */
+static bool is_set(const char *path, const char *key)
 {
-	char path[4096];
-	struct stat st;
+	_cleanup_buf_ struct buf text = {0};
+	size_t n = strlen(key);
+	char *s, *line;
 
-	find_program("fusermount3", path, sizeof path, &st);
-	if (!path[0])
-		doctor_note(d, "fusermount3",
-			    "missing: users cannot mount; install fuse3");
-	else if (!(st.st_mode & S_ISUID) || st.st_uid != 0)
-		doctor_note(d, "fusermount3",
-			    "%s is not setuid root: users cannot mount; root "
-			    "can run \"chmod u+s %s\"",
-			    path, path);
+	if (io_read_file(AT_FDCWD, path, FILE_MAX, &text) < 0 ||
+	    !buf_str(&text))
+		return false;
+	s = (char *)text.data;
+	while ((line = strsep(&s, "\n")))
+		if (!strncmp(line, key, n) && line[n] == '=' && line[n + 1])
+			return is_yes(line + n + 1);
+	return false;
+}
+
+/* The server is in a session of its own, with no terminal; only logind can be
+ * told to end it with the login that started it. */
+static void note_logout(struct doctor *d)
+{
+	glob_t g = {0};
+	bool kills = is_set("/etc/systemd/logind.conf", "KillUserProcesses");
+
+	if (glob("/etc/systemd/logind.conf.d/*.conf", 0, NULL, &g) == 0)
+		for (size_t i = 0; i < g.gl_pathc; i++)
+			kills |= is_set(g.gl_pathv[i], "KillUserProcesses");
+	globfree(&g);
+	if (kills)
+		doctor_note(d, "logout",
+			    "ends the server (logind: KillUserProcesses=yes): "
+			    "loginctl enable-linger, and start it by "
+			    "\"systemd-run --user --scope cowfs daemon "
+			    "start\"");
 	else
-		doctor_note(d, "fusermount3", "%s", path);
+		doctor_note(d, "logout", "the server goes on");
 }
 
 static void note_rights(struct doctor *d)
 {
-	if (geteuid() == 0)
+	note_need(d, RIGHTS_DEVICE, "/dev/fuse");
+	note_need(d, RIGHTS_PROGRAM, "fusermount3");
+	if (geteuid() == 0) {
 		doctor_note(d, "rights", "root: mounts by itself");
-	else
+	} else {
 		doctor_note(d, "rights", "a user: mounts by fusermount3");
-	note_fusermount(d);
-	doctor_note(d, "user_allow_other", "%s",
-		    has_line("/etc/fuse.conf", "user_allow_other", false)
-			    ? "set in /etc/fuse.conf"
-			    : "not set in /etc/fuse.conf: what a user mounts, "
-			      "others cannot enter");
+		note_need(d, RIGHTS_ACCOUNT, "account");
+		note_logout(d);
+	}
+	note_need(d, RIGHTS_OTHERS, "user_allow_other");
 }
 
 /* --- name spaces, cgroups --------------------------------------------------
@@ -217,21 +201,20 @@ void doctor_machine(struct doctor *d)
 {
 	char path[4096];
 	struct utsname u;
-	struct stat st;
 
 	if (!uname(&u))
 		doctor_note(d, "kernel", "%s %s", u.sysname, u.release);
-	note_fuse(d);
 	note_rights(d);
 	doctor_note(d, "overlay", "%s",
-		    has_line("/proc/filesystems", "overlay", true)
+		    has_line("/proc/filesystems", "overlay")
 			    ? "known to the kernel"
 			    : "not known to the kernel, or a module that is "
 			      "not loaded");
 	note_name_spaces(d);
-	find_program("bwrap", path, sizeof path, &st);
 	doctor_note(d, "bubblewrap", "%s",
-		    path[0] ? path : "missing: install bubblewrap");
+		    rights_find("bwrap", path, sizeof path)
+			    ? path
+			    : "missing: install bubblewrap");
 	note_cgroups(d);
 	doctor_note(d, "libfuse", "%s, built in", serve_libfuse());
 }

@@ -81,6 +81,10 @@ int main(int argc, char **argv)
 	c.verb = args.verb ? args.verb : &cmd_help;
 	c.json = args.json;
 	r = path_store(args.store, &store);
+	if (r == -ENOENT)
+		return call_fail(&c, CODE_FAILED,
+				 "store: no place is known: set HOME, "
+				 "XDG_DATA_HOME or COWFS_STORE");
 	if (r)
 		return call_fail(&c, CODE_FAILED, "store: %s", err_text(r));
 	c.store = store;

@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/name.h"
@@ -78,16 +77,12 @@ static int check_store(const struct call *c)
 
 int remote_fail_denied(const struct call *c)
 {
-	struct stat st;
+	_cleanup_diag_ struct diag diag = {0};
 
-	if (stat(c->store, &st) < 0)
-		return call_fail(c, CODE_FAILED,
-				 "no permission for the store "
-				 "%s",
-				 c->store);
-	return call_fail(c, CODE_FAILED,
-			 "no permission for the store %s, which is of user %u",
-			 c->store, st.st_uid);
+	if (store_check_owner(c->store, &diag) < 0 && diag_line(&diag, 0))
+		return call_fail_err(c, -EACCES, &diag, c->store);
+	return call_fail(c, CODE_FAILED, "no permission for the store %s",
+			 c->store);
 }
 
 static bool is_denied(int err)
@@ -97,7 +92,7 @@ static bool is_denied(int err)
 
 int remote_check_envs(const struct call *c, int err)
 {
-	if (is_denied(err))
+	if (is_denied(err) || store_check_owner(c->store, NULL) == -EACCES)
 		return remote_fail_denied(c);
 	if (err)
 		return call_fail_err(c, err, NULL, c->store);
@@ -114,7 +109,7 @@ int remote_connect(const struct call *c, int *ret_fd)
 	r = serve_connect(c->store, &diag, ret_fd);
 	if (!r)
 		return CODE_DONE;
-	if (is_denied(r))
+	if (is_denied(r) && !diag_line(&diag, 0))
 		return remote_fail_denied(c);
 	/* A server that could not start for a damaged store, or on a disk that
 	 * is read-only, is no busy one. */

@@ -46,6 +46,17 @@ static int address_of(const char *store, struct sockaddr_un *ret_address,
 	return 0;
 }
 
+/* Whoever could put a socket there would be told paths, and believed. */
+static int check_server(int fd)
+{
+	struct ucred server;
+	socklen_t len = sizeof server;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server, &len) < 0)
+		return -errno;
+	return server.uid == geteuid() ? 0 : -EPERM;
+}
+
 int client_connect(const char *store, int *ret_fd)
 {
 	struct timeval limit = {.tv_sec = CONNECT_TIMEOUT_S};
@@ -69,6 +80,9 @@ int client_connect(const char *store, int *ret_fd)
 		return -ECONNREFUSED;
 	if (r < 0)
 		return errno == EAGAIN ? -ETIMEDOUT : -errno;
+	r = check_server(fd);
+	if (r < 0)
+		return r;
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }

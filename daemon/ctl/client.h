@@ -5,7 +5,8 @@
  * Contract
  *   Ownership   the caller closes the descriptor
  *   Threads     one caller per connection
- *   Errors      -ECONNREFUSED: no server runs; -EACCES: not yours; -ETIMEDOUT
+ *   Errors      -ECONNREFUSED: no server runs; -EACCES: not yours; -EPERM:
+ *               the server is another user's; -ETIMEDOUT
  */
 #ifndef COWFS_CTL_CLIENT_H
 #define COWFS_CTL_CLIENT_H

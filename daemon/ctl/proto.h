@@ -79,6 +79,7 @@ enum ctl_flag {
 	CTL_FLAG_DRY_RUN = 4,	 /* umount: say what would happen */
 	CTL_FLAG_TIMES = 8,	 /* diff */
 	CTL_FLAG_READ_ONLY = 16, /* mount */
+	CTL_FLAG_OTHERS = 32,	 /* mount: others may enter, too */
 };
 
 struct msg {

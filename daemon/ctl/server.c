@@ -65,7 +65,6 @@ struct ctl_server {
 	int dir;
 	int listener;
 	int wake; /* eventfd: a connection ended, or stop */
-	uid_t owner;
 	ctl_handler_fn fn;
 	void *ctx;
 	pthread_t acceptor;
@@ -214,7 +213,7 @@ static void accept_one(struct ctl_server *s, struct connection *c)
 	fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
 	if (fd < 0 || read_peer(fd, &peer) < 0)
 		return;
-	if (peer.uid != 0 && peer.uid != s->owner && peer.uid != geteuid()) {
+	if (peer.uid != 0 && peer.uid != geteuid()) {
 		log_warn("control: refused uid %u, pid %d", (unsigned)peer.uid,
 			 (int)peer.pid);
 		return;
@@ -326,7 +325,6 @@ int ctl_server_start(int store_fd, ctl_handler_fn fn, void *ctx,
 		     struct ctl_server **ret_server)
 {
 	_cleanup_(server_freep) struct ctl_server *s = calloc(1, sizeof *s);
-	struct stat st;
 	int r;
 
 	if (!s)
@@ -336,9 +334,8 @@ int ctl_server_start(int store_fd, ctl_handler_fn fn, void *ctx,
 	s->ctx = ctx;
 	mutex_init(&s->lock);
 	s->dir = fcntl(store_fd, F_DUPFD_CLOEXEC, 3);
-	if (s->dir < 0 || fstat(s->dir, &st) < 0)
+	if (s->dir < 0)
 		return -errno;
-	s->owner = st.st_uid;
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake < 0)
 		return -errno;

@@ -2,7 +2,7 @@
 /*
  * server.h - the server's side of the control door.
  *
- * Listens on STORE/ctl.sock (mode 0600), accepts only the store's owner and
+ * Listens on STORE/ctl.sock (mode 0600), accepts only its own user and
  * root (peer credentials), one thread per connection, bounded in number; a
  * client that is slow, silent or hostile loses its connection and blocks
  * nobody.

@@ -25,6 +25,7 @@
 #include "ctl/client.h"
 #include "serve/keeper_int.h"
 #include "serve/lockfile_int.h"
+#include "store/store.h"
 
 enum {
 	CONNECT_FOR_MS = 5000,
@@ -144,8 +145,10 @@ static int start_keeper(const char *store, struct diag *diag)
 
 static int fail_to_connect(const char *store, struct diag *diag, int err)
 {
-	if (err == -EACCES || err == -EPERM)
-		return diag_fail(diag, err, "the server of %s is not yours",
+	if (err == -EPERM)
+		return diag_fail(diag, err, SERVE_FOREIGN, store);
+	if (err == -EACCES)
+		return diag_fail(diag, err, "no permission for %s/ctl.sock",
 				 store);
 	return diag_fail(diag, err, "the server of %s does not answer: %s",
 			 store, err_text(err));
@@ -165,8 +168,10 @@ int serve_connect(const char *store, struct diag *diag, int *ret_fd)
 {
 	uint64_t end = clock_mono_ns() + (uint64_t)CONNECT_FOR_MS * NS_PER_MS;
 	int started = 0;
-	int r;
+	int r = store_check_owner(store, diag);
 
+	if (r < 0)
+		return r;
 	for (;;) {
 		r = client_connect(store, ret_fd);
 		/* One that ends at once may do so again: not for ever. */

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "base/io.h"
+#include "serve/rights.h"
 
 enum {
 	EXIT_NO_EXEC = 127,
@@ -97,24 +98,55 @@ static int recv_fd(int sock)
 	return fd;
 }
 
-int fusermount_mount(const char *path, bool read_only,
+/* Says what is missing, where that is known better than by its words. */
+static void explain(uint32_t flags, struct keeper_reply *reply)
+{
+	static const struct {
+		enum rights_need need;
+		const char *what;
+	} needs[] = {
+		{RIGHTS_DEVICE, "/dev/fuse"},
+		{RIGHTS_PROGRAM, "fusermount3"},
+		{RIGHTS_ACCOUNT, "account"},
+		{RIGHTS_OTHERS, "user_allow_other"},
+	};
+	char text[RIGHTS_TEXT_BYTES];
+
+	for (size_t i = 0; i < ARRAY_SIZE(needs); i++) {
+		if (needs[i].need == RIGHTS_OTHERS &&
+		    !(flags & KEEPER_FLAG_OTHERS))
+			continue;
+		if (rights_have(needs[i].need, text))
+			continue;
+		reply->text_len = (uint32_t)MIN(
+			(size_t)snprintf(reply->text, sizeof reply->text,
+					 "%s: %s", needs[i].what, text),
+			sizeof reply->text - 1);
+		return;
+	}
+}
+
+int fusermount_mount(const char *path, uint32_t flags,
 		     struct keeper_reply *reply, int *ret_fd)
 {
-	char options[] = OPTIONS ",ro";
+	char options[128];
 	char *argv[] = {(char *)"fusermount3", (char *)"-o", options,
 			(char *)"--",	       (char *)path, NULL};
 	int pair[2];
 	int fd;
 	int r;
 
-	if (!read_only)
-		options[sizeof OPTIONS - 1] = '\0';
+	(void)snprintf(options, sizeof options, OPTIONS "%s%s",
+		       flags & KEEPER_FLAG_READ_ONLY ? ",ro" : "",
+		       flags & KEEPER_FLAG_OTHERS ? ",allow_other" : "");
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	r = run(argv, pair[0], reply);
 	fd = r == 0 ? recv_fd(pair[1]) : -EACCES;
 	(void)close(pair[0]);
 	(void)close(pair[1]);
+	if (r > 0)
+		explain(flags, reply);
 	if (r < 0)
 		return r;
 	if (fd < 0)

@@ -29,6 +29,7 @@
 #include "fuse/session.h"
 #include "serve/fusermount_int.h"
 #include "serve/mounts_int.h"
+#include "serve/rights.h"
 #include "serve/unmount_int.h"
 #include "serve/users_int.h"
 
@@ -212,9 +213,16 @@ static int mount_as_root(const struct keeper_request *q,
 	_cleanup_close_ int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	unsigned long flags = 0;
 	char options[OPTIONS_BYTES];
+	char text[RIGHTS_TEXT_BYTES];
 
-	if (fd < 0)
-		return fail_errno(reply, -errno, "cannot open /dev/fuse");
+	if (fd < 0) {
+		int err = -errno;
+
+		(void)rights_have(RIGHTS_DEVICE, text);
+		reply->text_len = (uint32_t)snprintf(
+			reply->text, sizeof reply->text, "/dev/fuse: %s", text);
+		return err;
+	}
 	if (q->flags & KEEPER_FLAG_READ_ONLY)
 		flags |= MS_RDONLY;
 	(void)snprintf(options, sizeof options,
@@ -260,9 +268,7 @@ static int do_mount(const struct keeper_request *q, const char *store,
 	if (r == 0 && geteuid() == 0)
 		r = mount_as_root(q, reply, ret_fd);
 	else if (r == 0)
-		r = fusermount_mount(reply->path,
-				     q->flags & KEEPER_FLAG_READ_ONLY, reply,
-				     ret_fd);
+		r = fusermount_mount(reply->path, q->flags, reply, ret_fd);
 	if (r == 0) {
 		r = mounts_find(reply->path, &found);
 		if (r < 0)

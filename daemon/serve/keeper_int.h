@@ -46,6 +46,7 @@ enum keeper_flag {
 	KEEPER_FLAG_MADE = 16,	   /* reply to mount: the directory is new */
 	/* Reply to mount: a dead mount of ours was there. */
 	KEEPER_FLAG_CLEARED = 32,
+	KEEPER_FLAG_OTHERS = 64, /* mount: for others too, where allowed */
 };
 
 struct keeper_request {

@@ -129,6 +129,8 @@ static int ask_keeper(struct server *s, const struct env_info *info,
 		q.flags |= KEEPER_FLAG_AT;
 	if (flags & CTL_FLAG_READ_ONLY)
 		q.flags |= KEEPER_FLAG_READ_ONLY;
+	if (flags & CTL_FLAG_OTHERS)
+		q.flags |= KEEPER_FLAG_OTHERS;
 	(void)snprintf(q.path, sizeof q.path, "%s", m->path);
 	r = link_call(s->link, &q, reply, &fd);
 	if (r < 0)

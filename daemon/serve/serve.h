@@ -17,6 +17,11 @@
 
 #include "base/diag.h"
 
+/* What to say of a server that is another user's; takes the store's path. */
+#define SERVE_FOREIGN                                                          \
+	"a process of another user answers at %s/ctl.sock: end it, or remove " \
+	"the socket"
+
 /* Connects to the server of a store (absolute path), starting it when none
  * runs: executes this program again with the arguments
  *     --store STORE daemon keeper FD

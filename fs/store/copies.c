@@ -279,8 +279,6 @@ static int rewrite(struct index_txn *t, const struct place *known)
 		r = put_table(t, INDEX_REFS, at.generation, &all);
 	if (r == 0)
 		r = io_write_file(dir, "log", all.data, all.len, true);
-	if (r == 0)
-		r = segment_give_to_owner(store_fd, dir, "log");
 	at.end = at.base = all.len;
 	return r < 0 ? r : put_place(t, &at);
 }

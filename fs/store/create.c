@@ -307,7 +307,17 @@ static int build_beside(const char *path, const char *temp)
 	return r;
 }
 
-static int build_in_place(const char *path)
+/* Takes the right to write there from others; from the owner it is not ours to
+ * take. */
+static void close_to_others(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == 0 && st.st_mode & (S_IWGRP | S_IWOTH))
+		(void)fchmod(fd, st.st_mode & 07777 & ~(S_IWGRP | S_IWOTH));
+}
+
+static int build_in_place(const char *path, struct diag *diag)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int r;
@@ -317,7 +327,11 @@ static int build_in_place(const char *path)
 	r = store_is_vacant_int(fd);
 	if (r < 0)
 		return r;
-	return r ? build(fd, path) : -ENOTEMPTY;
+	if (r == 0)
+		return -ENOTEMPTY;
+	close_to_others(fd);
+	r = store_check_owner_int(fd, path, diag);
+	return r < 0 ? r : build(fd, path);
 }
 
 /* Makes the rename durable: syncs the directory that path is in. */
@@ -373,7 +387,7 @@ int store_create_int(const char *path, struct diag *diag)
 		return sync_parent(copy);
 	if (r == -EBUSY || r == -EACCES || r == -EPERM || r == -EROFS ||
 	    r == -ENOTEMPTY || r == -EEXIST) {
-		const int r2 = build_in_place(copy);
+		const int r2 = build_in_place(copy, diag);
 
 		/* The place does not exist: then the first error is the one. */
 		r = r2 == -ENOENT ? r : r2;

@@ -218,6 +218,8 @@ int fsck_open(const char *path, unsigned flags, fsck_fn fn, void *ctx,
 	if (!f->path)
 		return -errno;
 	r = check_place(f, diag);
+	if (r == 0)
+		r = store_check_owner_int(f->fd, f->path, diag);
 	if (r == 0 && !(flags & FSCK_REPAIR))
 		r = keep_gc_out(f);
 	if (r == 0 && flags & FSCK_REPAIR) {

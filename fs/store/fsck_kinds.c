@@ -65,7 +65,7 @@ static int make(const struct fsck *f, const struct kind *k)
 	if (fd < 0)
 		return fd;
 	(void)close(fd);
-	return segment_give_to_owner(f->fd, f->fd, k->name);
+	return 0;
 }
 
 static int open_and_close(struct fsck *f)

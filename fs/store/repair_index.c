@@ -241,13 +241,10 @@ static int fill(struct build *b)
 
 static int put_in_place(struct fsck *f)
 {
-	static const char *const names[] = {"", "data.mdb", "lock.mdb"};
 	_cleanup_close_ int dir =
 		openat(f->fd, BUILDING, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int r = dir < 0 ? -errno : io_sync_dir(dir);
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++)
-		r = segment_give_to_owner(f->fd, dir, names[i]);
 	/* Who opens it from here on waits for the end of the repair. */
 	if (r == 0)
 		r = guard_alone(f->fd, BUILDING, &f->guards[1]);

@@ -37,15 +37,11 @@ enum {
 
 static int open_folder(struct store *s, bool make)
 {
-	struct stat st;
 	int fd;
 
-	if (make && mkdirat(s->fd, "scans", 0700) == 0) {
-		/* Root may work in another's store. */
-		if (fstat(s->fd, &st) == 0)
-			(void)!fchownat(s->fd, "scans", st.st_uid, st.st_gid,
-					AT_SYMLINK_NOFOLLOW);
-	}
+	/* Whatever is wrong, opening it tells. */
+	if (make)
+		(void)!mkdirat(s->fd, "scans", 0700);
 	fd = openat(s->fd, "scans",
 		    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	return fd < 0 ? -errno : fd;
@@ -101,7 +97,6 @@ int store_scan_replace(struct store *s, const char *name, const void *data,
 		       size_t len)
 {
 	_cleanup_close_ int folder = open_folder(s, true);
-	struct stat st;
 	int r;
 
 	if (folder < 0)
@@ -109,9 +104,6 @@ int store_scan_replace(struct store *s, const char *name, const void *data,
 	r = io_write_file(folder, name, data, len, false);
 	if (r < 0)
 		return r;
-	if (fstat(folder, &st) == 0 && st.st_uid != geteuid())
-		(void)!fchownat(folder, name, st.st_uid, st.st_gid,
-				AT_SYMLINK_NOFOLLOW);
 	forget_old(folder);
 	return 0;
 }

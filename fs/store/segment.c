@@ -87,20 +87,6 @@ void segment_name(uint32_t number, char ret_name[SEGMENT_NAME_BYTES])
 	(void)snprintf(ret_name, SEGMENT_NAME_BYTES, "%08u.seg", number);
 }
 
-int segment_give_to_owner(int like, int dirfd, const char *name)
-{
-	const int flags = AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW;
-	struct stat dir;
-	struct stat st;
-
-	if (fstat(like, &dir) < 0 || fstatat(dirfd, name, &st, flags) < 0)
-		return -errno;
-	if (dir.st_uid == st.st_uid)
-		return 0;
-	return fchownat(dirfd, name, dir.st_uid, dir.st_gid, flags) < 0 ? -errno
-									: 0;
-}
-
 void segment_header_encode(uint32_t number, uint8_t ret[SEGMENT_HEADER_BYTES])
 {
 	bytes_store_u32(ret, FORMAT_SEGMENT_MAGIC);

@@ -59,9 +59,6 @@ _must_check_ int segment_read(struct segments *g, const struct segment_place *p,
 _must_check_ int segment_read_stored(struct segments *g,
 				     const struct segment_place *p,
 				     const struct oid *id, struct buf *out);
-/* Gives dirfd/name ("": dirfd itself) to the owner of the directory like, when
- * root works in another's store. */
-_must_check_ int segment_give_to_owner(int like, int dirfd, const char *name);
 
 void segment_name(uint32_t number, char ret_name[SEGMENT_NAME_BYTES]);
 void segment_header_encode(uint32_t number, uint8_t ret[SEGMENT_HEADER_BYTES]);

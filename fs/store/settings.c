@@ -85,22 +85,15 @@ int settings_read(struct store *s, struct diag *diag,
 int settings_write(struct store *s, const struct settings *in)
 {
 	_cleanup_buf_ struct buf text = {0};
-	struct stat st;
 	int r;
 
 	if (index_is_read_only(s->index))
 		return -EROFS;
-	if (fstat(s->fd, &st) < 0)
-		return -errno;
 	buf_printf(&text, "%sgrace-days %u\nmax-store %" PRIu64 "\n",
 		   first_line, in->grace_days, in->max_store);
 	store_seal_int(&text);
 	r = buf_error(&text);
 	if (r == 0)
 		r = io_write_file(s->fd, "settings", text.data, text.len, true);
-	/* Root may work in another's store, who has to read it. */
-	if (r == 0 && st.st_uid != geteuid() &&
-	    fchownat(s->fd, "settings", st.st_uid, st.st_gid, 0) < 0)
-		r = -errno;
 	return r;
 }

@@ -28,6 +28,43 @@
 static struct mutex registry_lock = MUTEX_INIT;
 static struct store *registry; /* protected by registry_lock */
 
+/* --- whose it is -------------------------------------------------------- */
+
+/* Also root is refused: what it makes in there the owner could not use, and
+ * whoever owns the directory may lead it astray with links. */
+static int check_owner(const struct stat *st, const char *path,
+		       struct diag *diag)
+{
+	if (st->st_uid != geteuid())
+		return diag_fail(diag, -EACCES,
+				 "no permission for the store %s, which is of "
+				 "user %u: work as that user, or name another "
+				 "one with --store",
+				 path, (unsigned)st->st_uid);
+	if (st->st_mode & S_IWOTH)
+		return diag_fail(diag, -EACCES,
+				 "others may write to the store %s: chmod o-w "
+				 "it",
+				 path);
+	return 0;
+}
+
+int store_check_owner(const char *path, struct diag *diag)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	return check_owner(&st, path, diag);
+}
+
+int store_check_owner_int(int fd, const char *path, struct diag *diag)
+{
+	struct stat st;
+
+	return fstat(fd, &st) < 0 ? -errno : check_owner(&st, path, diag);
+}
+
 /* --- open and close ----------------------------------------------------- */
 
 static REQUIRES(&registry_lock) struct store *find_locked(dev_t dev, ino_t ino)
@@ -201,6 +238,8 @@ static REQUIRES(&registry_lock) int open_locked(const char *path,
 		return 0;
 	}
 	r = faccessat(s->fd, "format", F_OK, 0) < 0 ? -errno : 0;
+	if (r == 0)
+		r = check_owner(&st, path, diag);
 	if (r == -ENOENT)
 		return explain_missing(s->fd, path, diag);
 	if (r == 0)
@@ -246,20 +285,22 @@ int store_open(const char *path, unsigned flags, struct diag *diag,
 	       struct store **ret_store)
 {
 	const size_t before = diag ? diag->count : 0;
-	struct stat st;
 	int r;
 
 	mutex_lock(&registry_lock);
 	r = open_or_make_locked(path, flags, diag, ret_store);
 	mutex_unlock(&registry_lock);
+	if (r == -EACCES && diag && diag->count == before)
+		r = store_check_owner(path, diag) < 0 ? -EACCES : r;
 	if (r == 0 || !diag || diag->count > before)
 		return r;
 	if (r == -ENOENT)
 		diag_add(diag, "there is no store at %s", path);
-	else if (r == -EACCES && stat(path, &st) == 0)
+	else if (flags & STORE_CREATE && access(path, F_OK) < 0)
 		diag_add(diag,
-			 "no permission for the store %s, which is of user %u",
-			 path, st.st_uid);
+			 "cannot make the store %s: %s; name another place by "
+			 "--store, COWFS_STORE or XDG_DATA_HOME",
+			 path, err_text(r));
 	else
 		diag_add(diag, "cannot open the store %s: %s", path,
 			 err_text(r));

@@ -39,6 +39,9 @@ enum store_open_flags {
  * it after the last fork. Opens of one store in one process share it; each has
  * its close. -ENOENT: no store there; -EPROTONOSUPPORT: a format of a later
  * version; -ENOTEMPTY: the directory holds something else. */
+/* Says whether the directory may be this user's store: it is owned by it, and
+ * nobody else may write there. -EACCES; one that does not exist is fine. */
+_must_check_ int store_check_owner(const char *path, struct diag *diag);
 _must_check_ int store_open(const char *path, unsigned flags, struct diag *diag,
 			    struct store **ret_store);
 void store_close(struct store *s);

@@ -55,6 +55,9 @@ void gate_leave_int(struct gate *g);
 /* Makes a store at path, or leaves one that another process made meanwhile.
  * -ENOTEMPTY: something else is there. */
 _must_check_ int store_create_int(const char *path, struct diag *diag);
+/* As store_check_owner, of an open directory. */
+_must_check_ int store_check_owner_int(int fd, const char *path,
+				       struct diag *diag);
 /* Checks STORE/format. -ENOENT: there is none. */
 _must_check_ int store_check_format_int(int fd, const char *path,
 					struct diag *diag);

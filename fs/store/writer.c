@@ -149,10 +149,8 @@ static int enter_segment(struct index *x, uint32_t number)
 static int write_new(struct writer *w, int fd, const uint8_t *header)
 {
 	const int dirfd = segments_fd(w->segments);
-	int r = segment_give_to_owner(dirfd, fd, "");
+	int r = io_pwrite(fd, header, SEGMENT_HEADER_BYTES, 0);
 
-	if (r == 0)
-		r = io_pwrite(fd, header, SEGMENT_HEADER_BYTES, 0);
 	if (r == 0)
 		r = io_sync_data(fd);
 	return r < 0 ? r : io_sync_dir(dirfd);

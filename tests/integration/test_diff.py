@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """diff: what changed, in the exact form that scripts rely on."""
+import os
+
 import pytest
-from conftest import make_tree
+from conftest import make_tree, skip_unless
 
 import mountpoint
 
@@ -71,6 +73,7 @@ CASES = [
      "R100\0b.txt\0c\td\0A\0new\0", ["-z"]),
     ("name-status by name", "echo x > new", ["A\tnew"], ["--name-status"]),
 ]
+ROOT = {"owner", "group"}
 PUT = {"renamed and another in its place"}
 
 
@@ -101,6 +104,8 @@ def env(shared):
                          [c for c in CASES if c[0] not in PUT],
                          ids=[c[0] for c in CASES if c[0] not in PUT])
 def test_row(shared, env, what, script, want, options):
+    if what in ROOT:
+        skip_unless(os.geteuid() == 0, "root")
     name, point = env
     shared.sh(point, script)
     out = shared.run("diff", name, *options).out

@@ -5,7 +5,6 @@ import subprocess
 
 import mountpoint
 import pytest
-from conftest import user_command
 from helpers import assert_same_tree, one_line_error
 
 
@@ -145,34 +144,6 @@ def test_others_may_use_the_mount_of_root(cowfs, as_root, tree):
     assert cowfs.sh(point, user + "cat a.txt").out == "alpha\n"
     assert cowfs.sh(point, user + "ls gone", expect=None).code != 0
     assert cowfs.sh(point, user + "touch x", expect=None).code != 0
-
-
-def test_as_a_user_through_fusermount3(new_store, as_root, tree):
-    """/dev/fuse is opened up for the test and put back."""
-    mode = os.stat("/dev/fuse").st_mode & 0o777
-    store = new_store()
-    user = user_command(store)
-
-    def run(*args):
-        result = store.finish(store.spawn(user + [str(a) for a in args]), 60)
-        assert result.code == 0, result
-        return result.out.rstrip("\n")
-
-    subprocess.run(["chown", "-R", "65534:65534", tree], check=True)
-    os.chmod("/dev/fuse", 0o666)
-    try:
-        run("import", tree, "-t", "base")
-        point = run("mount", "base", "e")
-        script = "cat a.txt; echo new > made; cat made"
-        shown = store.finish(store.spawn(
-            user[:-1] + ["timeout", "-s", "KILL", "20", "sh", "-c",
-                         f"cd {point} && {script}"]), 30)
-        assert shown.out == "alpha\nnew\n", shown
-        assert run("diff", "e") == "A\tmade"
-        run("umount", "e", "--discard")
-        run("daemon", "stop")
-    finally:
-        os.chmod("/dev/fuse", mode)
 
 
 def test_twenty_mounts_at_once(cowfs, tree):

@@ -137,8 +137,10 @@ def _umount2(path, flags):
     source = ("import ctypes, sys; "
               "ctypes.CDLL(None).umount2(sys.argv[1].encode(errors="
               "'surrogateescape'), int(sys.argv[2]))")
-    child = subprocess.Popen([PYTHON, "-c", source, path, str(flags)],
-                             stderr=subprocess.DEVNULL)
+    argv = [PYTHON, "-c", source, path, str(flags)]
+    if os.geteuid() != 0:
+        argv = ["fusermount3", "-u", "-z", "--", path]
+    child = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
     try:
         child.wait(5)
     except subprocess.TimeoutExpired:
