@@ -298,7 +298,9 @@ class Store:
         try:
             if processes_of(self.path):
                 self.run("umount", "--all", "--discard", limit=60)
-            if self.path.exists():
+            # One that another user made is not ours to stop.
+            if (self.path.exists() and
+                    self.path.stat().st_uid == os.geteuid()):
                 self.run("daemon", "stop", limit=30)
         except AssertionError as e:
             wrong.append(f"end: {e}")
