@@ -151,7 +151,7 @@ static void look_at_lock(struct doctor *d)
 static void note_store(struct doctor *d)
 {
 	_cleanup_free_ char *path = strdup(d->c->store);
-	char *slash = path;
+	char *slash;
 
 	if (d->has_store || d->denied) {
 		doctor_note(d, "store", "%s", d->c->store);
