@@ -399,3 +399,5 @@ def test_the_words_of_fusermount_end_in_nothing_odd(plain, as_root, tree):
         [*user, "mount", str(tree), "e", "--at", str(point)]), 60)
     assert result.code == 3 and one_line_error(result), result
     assert not result.err.rstrip("\n").endswith("?"), result
+    # Nobody else may stop its server.
+    assert other_user(plain, "daemon", "stop").code == 0
