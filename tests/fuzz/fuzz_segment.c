@@ -25,6 +25,7 @@ static int on_whole(void *ctx, const struct frame *f)
 {
 	struct seen *s = ctx;
 	const uint8_t *raw = NULL;
+	const char *rule;
 
 	FUZZ_CHECK(f->place.offset == s->at && f->end > s->at);
 	FUZZ_CHECK(f->end <= s->end);
@@ -33,7 +34,8 @@ static int on_whole(void *ctx, const struct frame *f)
 	if (!f->payload || oid_length(&f->id) >> SIZE_MAX_LOG)
 		return 0;
 	if (fsck_raw_bytes(f, &s->scratch, &raw) == 0)
-		(void)fsck_form_rule(&f->id, raw, oid_length(&f->id));
+		(void)!fsck_form_rule(&f->id, raw, oid_length(&f->id),
+				      &rule);
 	return 0;
 }
 
