@@ -405,7 +405,7 @@ def test_an_unreadable_file_is_named(plain, tree, as_root):
 def test_a_directory_that_vanishes_half_way(filled, tmp_path):
     """Half of a directory is no snapshot of it."""
     top = tmp_path / "top"
-    filled.run("daemon", "start")
+    filled.mount("base", "work")  # or the server would end, having no work
     pid = filled.server_pid()
     vanished = 0
     for delay in range(1, 13):
@@ -426,6 +426,7 @@ def test_a_directory_that_vanishes_half_way(filled, tmp_path):
         vanished += "vanished while it was read" in result.err
     assert vanished, "none was stopped half-way"
     assert filled.server_pid() == pid
+    filled.run("umount", "work", "--discard")
     assert filled.run("fsck").out.endswith("0 problems\n")
 
 

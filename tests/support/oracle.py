@@ -11,6 +11,8 @@ What is compared, and what is not:
 - st_mtime exactly when it lies before the run (base files have old times, and
   utimens sets old ones only), else just as "recent": so a time that was set or
   that should have moved is seen, and the moment is not.
+- the mtime of a FIFO not at all: what goes through it never reaches a file
+  system, and for FUSE the kernel does not tell the time of it.
 - inode numbers as identity: a plain folder on tmpfs never uses a number again,
   so equal names for equal numbers must come out on both sides.
 - not compared: atime, ctime, btime, sizes of directories, st_blocks, st_dev.
@@ -61,6 +63,8 @@ class Oracle:
 
     def shape(self, st):
         mtime = st.st_mtime_ns if st.st_mtime_ns < OLD else "recent"
+        if stat.S_ISFIFO(st.st_mode):
+            mtime = "the kernel's"
         size = None if stat.S_ISDIR(st.st_mode) else st.st_size
         rdev = st.st_rdev if stat.S_IFMT(st.st_mode) in (
             stat.S_IFCHR, stat.S_IFBLK) else 0
