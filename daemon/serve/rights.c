@@ -120,15 +120,18 @@ static bool conf_says(const char *word)
 {
 	_cleanup_buf_ struct buf text = {0};
 	const char *s;
-	size_t n = strlen(word);
 
 	if (io_read_file(AT_FDCWD, "/etc/fuse.conf", CONF_MAX, &text) < 0)
 		return false;
 	s = buf_str(&text);
 	while (s && *s) {
+		size_t len, blank;
+
 		s += strspn(s, " \t\n");
-		if (!strncmp(s, word, n) &&
-		    strspn(s + n, " \t") == strcspn(s + n, "\n"))
+		len = strcspn(s, " \t\n");
+		blank = strspn(s + len, " \t");
+		if (len == strlen(word) && !memcmp(s, word, len) &&
+		    (s[len + blank] == '\n' || !s[len + blank]))
 			return true;
 		s += strcspn(s, "\n");
 	}
