@@ -48,7 +48,7 @@ static bool has_line(const char *path, const char *word)
 
 static void note_need(struct doctor *d, enum rights_need need, const char *what)
 {
-	char text[RIGHTS_TEXT_BYTES];
+	static char text[RIGHTS_TEXT_BYTES]; /* much for a stack; one thread */
 
 	(void)rights_have(need, text);
 	doctor_note(d, what, "%s", text);
