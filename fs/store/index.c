@@ -316,13 +316,14 @@ int index_txn_begin(struct index *x, bool write, struct index_txn *ret_txn)
 		return r;
 	r = write ? index_error(mdb_txn_begin(x->env, NULL, 0, &txn))
 		  : begin_read(x, &txn);
-	/* It begins with the meta pages: LMDB asserts what they say. */
-	if (r == 0 && bus_has_hit()) {
+	/* It begins with the meta pages: LMDB asserts what they say. So when one
+	 * of them is missing there may be a transaction, and yet an error. */
+	if (r == 0 && bus_has_hit())
+		r = -EFSCORRUPTED;
+	if (r < 0) {
 		mdb_txn_abort(txn);
-		return -EFSCORRUPTED;
-	}
-	if (r < 0)
 		return r;
+	}
 	if (!write)
 		atomic_store_explicit(&x->seen, mdb_txn_id(txn),
 				      memory_order_relaxed);
