@@ -45,7 +45,7 @@ int guard_look(int store_fd, struct guard *ret)
 
 int guard_check(int store_fd, const struct guard *g)
 {
-	struct guard now;
+	struct guard now = {0};
 
 	if (guard_look(store_fd, &now) < 0 || now.dev != g->dev ||
 	    now.ino != g->ino)
