@@ -130,15 +130,23 @@ static void put_header(struct buf *b, uint64_t generation)
 		buf_put_u64(b, oid_checksum(b->data + at, 16, 0));
 }
 
-/* Reads a header: 1, or 0 when it is damaged. */
-static int take_header(const uint8_t *p, size_t len, uint64_t *ret_generation)
+/* Takes a header apart; false: it is damaged. */
+static bool take_header(const uint8_t *p, size_t len, uint64_t *ret_generation)
 {
 	if (len < HEADER_BYTES || bytes_load_u32(p) != FORMAT_COPIES_MAGIC ||
 	    bytes_load_u64(p + 16) != oid_checksum(p, 16, 0) ||
 	    bytes_load_u32(p + 4) != FORMAT_VERSION)
-		return 0;
+		return false;
 	*ret_generation = bytes_load_u64(p + 8);
-	return 1;
+	return true;
+}
+
+static bool read_header(int fd, uint64_t *ret_generation)
+{
+	uint8_t header[HEADER_BYTES] = {0};
+
+	return io_pread(fd, header, sizeof header, 0) == sizeof header &&
+	       take_header(header, sizeof header, ret_generation);
 }
 
 static uint64_t frame_checksum(const uint8_t *rows, size_t len,
@@ -168,7 +176,6 @@ static void put_frame(struct buf *b, const struct buf *rows,
 static int open_fitting(int store_fd, const struct place *at, int *ret_fd)
 {
 	_cleanup_close_ int fd = io_open_file(store_fd, "copies/log", O_RDWR);
-	uint8_t header[HEADER_BYTES] = {0};
 	uint64_t generation = 0;
 	struct stat st;
 
@@ -176,9 +183,8 @@ static int open_fitting(int store_fd, const struct place *at, int *ret_fd)
 		return fd == -EACCES || fd == -EROFS ? fd : -ENOENT;
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (io_pread(fd, header, sizeof header, 0) != sizeof header ||
-	    !take_header(header, sizeof header, &generation) ||
-	    generation != at->generation || (uint64_t)st.st_size < at->end)
+	if (!read_header(fd, &generation) || generation != at->generation ||
+	    (uint64_t)st.st_size < at->end)
 		return -ENOENT;
 	*ret_fd = TAKE_FD(fd);
 	return 0;
@@ -215,48 +221,53 @@ static int append(struct index_txn *t, struct place at)
 	return r;
 }
 
+/* A log that is written anew. */
+struct writing {
+	enum index_table table;
+	uint64_t generation;
+	struct buf rows; /* of the next frame */
+	struct buf *out;
+};
+
+static int end_frame(struct writing *w)
+{
+	int r = buf_error(&w->rows);
+
+	if (r < 0 || w->rows.len == 0)
+		return r;
+	put_frame(w->out, &w->rows, w->generation, w->out->len);
+	buf_clear(&w->rows);
+	return buf_error(w->out);
+}
+
+static int put_row(void *ctx, struct index_key key, struct index_key value)
+{
+	struct writing *w = ctx;
+
+	put_change(&w->rows, w->table, key, &value);
+	return w->rows.len < FRAME_WANTED ? 0 : end_frame(w);
+}
+
 /* Adds the rows of a table, in frames. */
 static int put_table(struct index_txn *t, enum index_table table,
 		     uint64_t generation, struct buf *out)
 {
-	_cleanup_buf_ struct buf list = {0};
-	_cleanup_buf_ struct buf rows = {0};
-	struct bytes in;
-	int r = index_list(t, table, index_key_of(NULL, 0), &list);
+	struct writing w = {table, generation, {0}, out};
+	int r = index_each(t, table, put_row, &w);
 
-	if (r < 0)
-		return r;
-	in = bytes_of(list.data, list.len);
-	while (in.left > 0) {
-		struct index_key key, value;
-
-		key.data = bytes_block(&in, INDEX_MAX_VALUE, &key.len);
-		value.data = bytes_block(&in, INDEX_MAX_VALUE, &value.len);
-		if (in.bad)
-			return -EFSCORRUPTED;
-		put_change(&rows, table, key, &value);
-		if (rows.len < FRAME_WANTED && in.left > 0)
-			continue;
-		r = buf_error(&rows);
-		if (r < 0)
-			return r;
-		put_frame(out, &rows, generation, out->len);
-		buf_clear(&rows);
-	}
-	return buf_error(out);
+	if (r == 0)
+		r = end_frame(&w);
+	buf_fini(&w.rows);
+	return r;
 }
 
 /* The generation of the file that is there, or 0. */
 static uint64_t present_generation(int store_fd)
 {
 	_cleanup_close_ int fd = io_open_file(store_fd, "copies/log", O_RDONLY);
-	uint8_t header[HEADER_BYTES] = {0};
 	uint64_t generation = 0;
 
-	if (fd < 0 || io_pread(fd, header, sizeof header, 0) != sizeof header ||
-	    !take_header(header, sizeof header, &generation))
-		return 0;
-	return generation;
+	return fd >= 0 && read_header(fd, &generation) ? generation : 0;
 }
 
 /* Writes the log anew from the rows as the transaction sees them. */
@@ -301,16 +312,22 @@ int copies_commit(struct index_txn *t)
 	return r;
 }
 
+/* Looks whether the log is what the transaction says. */
+static int look(struct index_txn *t, struct place *ret_at)
+{
+	_cleanup_close_ int fd = -1;
+	int r = get_place(t, ret_at);
+
+	return r < 0 ? r : open_fitting(index_store_fd(t->index), ret_at, &fd);
+}
+
 static int fits(struct index *x)
 {
 	_cleanup_index_txn_ struct index_txn t = {0};
-	_cleanup_close_ int fd = -1;
 	struct place at = {0};
 	int r = index_txn_begin(x, false, &t);
 
-	if (r == 0)
-		r = get_place(&t, &at);
-	return r < 0 ? r : open_fitting(index_store_fd(x), &at, &fd);
+	return r < 0 ? r : look(&t, &at);
 }
 
 int copies_ensure(struct index *x)
@@ -325,13 +342,7 @@ int copies_ensure(struct index *x)
 	if (r < 0)
 		return r;
 	/* Another may have made it while we waited for the lock. */
-	r = get_place(&t, &at);
-	if (r == 0) {
-		_cleanup_close_ int fd = -1;
-
-		r = open_fitting(index_store_fd(x), &at, &fd);
-	}
-	if (r == 0)
+	if (look(&t, &at) == 0)
 		return 0;
 	r = rewrite(&t, &at);
 	return r < 0 ? r : index_txn_commit(&t);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How: the tables are copied out once, in one reading transaction, so that
- * commits meanwhile cannot tear them apart, and compared in memory. The index's file and the rows' checksums have been
- * checked by a child already; a row that does not decode here was written so.
+ * How: the tables are read once, in one reading transaction, so that commits
+ * meanwhile cannot tear them apart, and compared in memory. The index's file and
+ * the rows' checksums have been checked by a child already; a row that does not
+ * decode here was written so.
  *
  * The copies are compared with the tables as texts of rows, which is what they
  * hold. Only a copy that differs is damage: the index is what counts while it
@@ -21,30 +22,9 @@ enum { COPIES_TRIES = 20 };
 
 /* --- loading ------------------------------------------------------------- */
 
-typedef int (*row_fn)(struct fsck *f, struct index_key key,
-		      struct index_key value);
-
-static int each_row(struct fsck *f, struct index_txn *t, enum index_table table,
-		    row_fn fn)
+static int load_object(void *ctx, struct index_key key, struct index_key value)
 {
-	_cleanup_buf_ struct buf rows = {0};
-	struct bytes in;
-	int r = index_list(t, table, index_key_of(NULL, 0), &rows);
-
-	in = bytes_of(rows.data, rows.len);
-	while (r == 0 && in.left > 0) {
-		struct index_key key, value;
-
-		key.data = bytes_block(&in, INDEX_MAX_VALUE, &key.len);
-		value.data = bytes_block(&in, INDEX_MAX_VALUE, &value.len);
-		r = in.bad ? -EFSCORRUPTED : fn(f, key, value);
-	}
-	return r;
-}
-
-static int load_object(struct fsck *f, struct index_key key,
-		       struct index_key value)
-{
+	struct fsck *f = ctx;
 	struct segment_place place;
 	struct fsck_object *o;
 	struct oid id;
@@ -65,12 +45,13 @@ static int load_object(struct fsck *f, struct index_key key,
 	return 0;
 }
 
-static int load_snapshot(struct fsck *f, struct index_key key,
+static int load_snapshot(void *ctx, struct index_key key,
 			 struct index_key value)
 {
 	_cleanup_buf_ struct buf strings = {0};
 	struct fsck_snapshot s = {0};
 	struct snapshot_info info;
+	struct fsck *f = ctx;
 	int r;
 
 	if (key.len == OID_BYTES)
@@ -88,10 +69,10 @@ static int load_snapshot(struct fsck *f, struct index_key key,
 	return buf_error(&f->snapshots);
 }
 
-static int load_ref(struct fsck *f, struct index_key key,
-		    struct index_key value)
+static int load_ref(void *ctx, struct index_key key, struct index_key value)
 {
 	struct fsck_ref ref = {0};
+	struct fsck *f = ctx;
 	char again[STORE_REF_MAX];
 
 	if (key.len < sizeof ref.name && value.len == OID_BYTES) {
@@ -108,10 +89,10 @@ static int load_ref(struct fsck *f, struct index_key key,
 	return buf_error(&f->refs);
 }
 
-static int load_segment(struct fsck *f, struct index_key key,
-			struct index_key value)
+static int load_segment(void *ctx, struct index_key key, struct index_key value)
 {
 	struct fsck_segment s = {.has_row = true};
+	struct fsck *f = ctx;
 
 	if (key.len != 4 || value.len != 8) {
 		fsck_damaged(f, "S9", "index", NULL,
@@ -130,12 +111,12 @@ int fsck_rows_load(struct fsck *f)
 	int r = index_txn_begin(f->store->index, false, &t);
 
 	if (r == 0)
-		r = each_row(f, &t, INDEX_SEGMENTS, load_segment);
+		r = index_each(&t, INDEX_SEGMENTS, load_segment, f);
 	if (r == 0)
-		r = each_row(f, &t, INDEX_OBJECTS, load_object);
+		r = index_each(&t, INDEX_OBJECTS, load_object, f);
 	if (r == 0)
-		r = each_row(f, &t, INDEX_SNAPSHOTS, load_snapshot);
-	return r < 0 ? r : each_row(f, &t, INDEX_REFS, load_ref);
+		r = index_each(&t, INDEX_SNAPSHOTS, load_snapshot, f);
+	return r < 0 ? r : index_each(&t, INDEX_REFS, load_ref, f);
 }
 
 /* --- rows with each other ------------------------------------------------ */
