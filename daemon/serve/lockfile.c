@@ -17,6 +17,7 @@ int lockfile_take(const char *store, int *ret_fd)
 {
 	_cleanup_close_ int dir = -1;
 	_cleanup_close_ int fd = -1;
+	int r;
 
 	dir = open(store, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
@@ -24,8 +25,8 @@ int lockfile_take(const char *store, int *ret_fd)
 	fd = io_open_file(dir, "server.lock", O_RDWR | O_CREAT);
 	if (fd < 0)
 		return fd;
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? -EBUSY : -errno;
-	*ret_fd = TAKE_FD(fd);
-	return 0;
+	r = io_lock(fd, LOCK_EX | LOCK_NB);
+	if (r == 0)
+		*ret_fd = TAKE_FD(fd);
+	return r;
 }

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "base/err.h"
@@ -249,6 +250,18 @@ int io_sync(int fd)
 		r = fsync(fd);
 	} while (r < 0 && errno == EINTR);
 	return r < 0 ? -errno : 0;
+}
+
+int io_lock(int fd, int op)
+{
+	int r;
+
+	do {
+		r = flock(fd, op);
+	} while (r < 0 && errno == EINTR);
+	if (r == 0)
+		return 0;
+	return errno == EWOULDBLOCK ? -EBUSY : -errno;
 }
 
 /* The temporary file must be in the directory of the name, which then is the

@@ -39,6 +39,9 @@ _must_check_ int io_truncate(int fd, uint64_t size);
 _must_check_ int io_allocate(int fd, int mode, uint64_t offset, uint64_t n);
 _must_check_ int io_sync_data(int fd);
 _must_check_ int io_sync(int fd);
+/* flock; goes on when a signal comes. -EBUSY: op has LOCK_NB, and another has
+ * the lock. */
+_must_check_ int io_lock(int fd, int op);
 /* Syncs a directory. */
 _must_check_ int io_sync_dir(int dirfd);
 /* Opens a directory (O_PATH not set), creating it with mode when missing. */

@@ -283,9 +283,8 @@ int env_open(struct store *s, const char *name, unsigned flags,
 		env_close(e);
 		return r;
 	}
-	if (flock(e->dirfd, LOCK_NB | (e->read_only ? LOCK_SH : LOCK_EX)) < 0)
-		r = errno == EWOULDBLOCK ? -EBUSY : -errno;
-	else
+	r = io_lock(e->dirfd, LOCK_NB | (e->read_only ? LOCK_SH : LOCK_EX));
+	if (r == 0)
 		r = env_load(e, diag);
 	if (r < 0) {
 		env_close(e);

@@ -257,7 +257,7 @@ static void sweep_one(int dirfd, const char *name)
 {
 	_cleanup_close_ int fd = open_dir(dirfd, name);
 
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+	if (fd >= 0 && io_lock(fd, LOCK_EX | LOCK_NB) == 0) {
 		/* What cannot be removed now is tried again next time. */
 		_unused_ const int ignored = io_remove_tree(dirfd, name);
 	}
@@ -294,8 +294,8 @@ static int build_beside(const char *path, const char *temp)
 		return -errno;
 	fd = open_dir(AT_FDCWD, temp);
 	r = fd < 0 ? fd : 0;
-	if (r == 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
-		r = -errno;
+	if (r == 0)
+		r = io_lock(fd, LOCK_EX | LOCK_NB);
 	if (r == 0)
 		r = build(fd, temp);
 	if (r == 0 && rename(temp, path) < 0)

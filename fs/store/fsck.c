@@ -185,14 +185,12 @@ static int keep_gc_out(struct fsck *f)
 	f->gc = io_open_file(f->fd, "format", O_RDONLY);
 	if (f->gc < 0)
 		return f->gc == -ENOENT || f->gc == -EFSCORRUPTED ? 0 : f->gc;
-	r = flock(f->gc, LOCK_SH | LOCK_NB);
-	if (r < 0 && errno == EWOULDBLOCK) {
+	r = io_lock(f->gc, LOCK_SH | LOCK_NB);
+	if (r == -EBUSY) {
 		fsck_say(f, FSCK_NOTE, "", "waiting for gc");
-		do {
-			r = flock(f->gc, LOCK_SH);
-		} while (r < 0 && errno == EINTR);
+		r = io_lock(f->gc, LOCK_SH);
 	}
-	return r < 0 ? -errno : 0;
+	return r;
 }
 
 int fsck_open(const char *path, unsigned flags, fsck_fn fn, void *ctx,

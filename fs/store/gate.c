@@ -24,7 +24,9 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
-/* Opens and locks; -EWOULDBLOCK with LOCK_NB in op. */
+#include "base/io.h"
+
+/* Opens and locks, as io_lock. */
 static int lock_name(struct store *s, const char *name, int op)
 {
 	_cleanup_close_ int fd =
@@ -34,10 +36,8 @@ static int lock_name(struct store *s, const char *name, int op)
 
 	if (fd < 0)
 		return -errno;
-	do {
-		r = flock(fd, op);
-	} while (r < 0 && errno == EINTR);
-	return r < 0 ? -errno : TAKE_FD(fd);
+	r = io_lock(fd, op);
+	return r < 0 ? r : TAKE_FD(fd);
 }
 
 int gate_enter_int(struct store *s, int *ret_lock)
@@ -68,7 +68,7 @@ bool store_is_collecting(struct store *s)
 {
 	_cleanup_close_ int gate = lock_name(s, "segments", LOCK_SH | LOCK_NB);
 
-	return gate == -EWOULDBLOCK;
+	return gate == -EBUSY;
 }
 
 /* Takes a lock alone, and says when it has to wait for it. */
@@ -77,7 +77,7 @@ static int lock_alone(struct store *s, const char *name,
 {
 	int fd = lock_name(s, name, LOCK_EX | LOCK_NB);
 
-	if (fd != -EWOULDBLOCK)
+	if (fd != -EBUSY)
 		return fd;
 	if (waiting)
 		waiting(ctx);
@@ -108,15 +108,12 @@ int gate_close_int(struct store *s, void (*waiting)(void *), void *ctx,
 
 int gate_open_int(struct gate *g)
 {
-	int r;
-
 	/* Not atomic. Another gc waits at the gate; whoever takes the lock
 	 * without it may come between, which gc_move.c allows for. */
-	do {
-		r = flock(g->lock, LOCK_SH);
-	} while (r < 0 && errno == EINTR);
+	int r = io_lock(g->lock, LOCK_SH);
+
 	if (r < 0)
-		return -errno;
+		return r;
 	(void)close(TAKE_FD(g->gate));
 	return 0;
 }

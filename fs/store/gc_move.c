@@ -146,18 +146,22 @@ static int read_stored(struct gc *g, const struct mark_object *o)
 
 /* --- rewriting ----------------------------------------------------------- */
 
-/* Locks a segment's file. -EWOULDBLOCK, -ENOENT: somebody else has it. */
+/* Locks a segment's file. -EBUSY, -ENOENT: somebody else has it. */
 static int lock_segment(struct gc *g, uint32_t number)
 {
 	_cleanup_close_ int fd = -1;
 	char name[SEGMENT_NAME_BYTES];
 	struct stat st;
+	int r;
 
 	segment_name(number, name);
 	fd = io_open_file(segments_fd(g->store->segments), name, O_RDONLY);
 	if (fd < 0)
 		return fd;
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &st) < 0)
+	r = io_lock(fd, LOCK_EX | LOCK_NB);
+	if (r < 0)
+		return r;
+	if (fstat(fd, &st) < 0)
 		return -errno;
 	return st.st_nlink > 0 ? TAKE_FD(fd) : -ENOENT;
 }
@@ -222,7 +226,7 @@ static int rewrite(struct gc *g, const struct gc_segment *s)
 	int r;
 
 	if (lock < 0)
-		return lock == -EWOULDBLOCK || lock == -ENOENT ? 0 : lock;
+		return lock == -EBUSY || lock == -ENOENT ? 0 : lock;
 	r = is_unchanged(g, s);
 	if (r <= 0)
 		return r;

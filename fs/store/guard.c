@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/attr.h"
+#include "base/io.h"
 
 static int lock_index(int store_fd, const char *name, int op)
 {
@@ -27,10 +28,8 @@ static int lock_index(int store_fd, const char *name, int op)
 
 	if (fd < 0)
 		return -errno;
-	do {
-		r = flock(fd, op);
-	} while (r < 0 && errno == EINTR);
-	return r < 0 ? -errno : TAKE_FD(fd);
+	r = io_lock(fd, op);
+	return r < 0 ? r : TAKE_FD(fd);
 }
 
 int guard_look(int store_fd, struct guard *ret)
@@ -71,5 +70,5 @@ int guard_alone(int store_fd, const char *name, int *ret_fd)
 
 	if (fd >= 0)
 		*ret_fd = fd;
-	return fd == -EWOULDBLOCK ? -EBUSY : MIN(fd, 0);
+	return MIN(fd, 0);
 }

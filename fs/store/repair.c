@@ -39,19 +39,19 @@ enum {
 static int take_lock(struct fsck *f, const char *name, int *ret_fd)
 {
 	_cleanup_close_ int fd = io_open_file(f->fd, name, O_RDWR | O_CREAT);
+	int r;
 
 	/* What is no file nobody can have locked. */
 	if (fd == -EFSCORRUPTED) {
-		const int r = fsck_set_aside(f, name);
-
+		r = fsck_set_aside(f, name);
 		fd = r < 0 ? r : io_open_file(f->fd, name, O_RDWR | O_CREAT);
 	}
 	if (fd < 0)
 		return fd;
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? -EBUSY : -errno;
-	*ret_fd = TAKE_FD(fd);
-	return 0;
+	r = io_lock(fd, LOCK_EX | LOCK_NB);
+	if (r == 0)
+		*ret_fd = TAKE_FD(fd);
+	return r;
 }
 
 int repair_lock(struct fsck *f)

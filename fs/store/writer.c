@@ -71,14 +71,14 @@ static int open_locked(struct writer *w, uint32_t number, int flags)
 {
 	_cleanup_close_ int fd = -1;
 	char name[SEGMENT_NAME_BYTES];
+	int r;
 
 	segment_name(number, name);
 	fd = io_open_file(segments_fd(w->segments), name, O_RDWR | flags);
 	if (fd < 0)
 		return fd;
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return -errno;
-	return TAKE_FD(fd);
+	r = io_lock(fd, LOCK_EX | LOCK_NB);
+	return r < 0 ? r : TAKE_FD(fd);
 }
 
 /* Says whether a locked file is the segment that its name and row promise. */
@@ -186,7 +186,7 @@ static int make_next(struct writer *w, uint32_t number)
 	int r = -EEXIST;
 
 	/* A number may be taken by a writer that is about to enter it. */
-	for (; r == -EEXIST || r == -EAGAIN; number++) {
+	for (; r == -EEXIST || r == -EBUSY; number++) {
 		if (number == UINT32_MAX)
 			return -EOVERFLOW;
 		r = make_segment(w, number);

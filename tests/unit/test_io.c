@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -386,6 +387,22 @@ TEST(a_mount_below_is_not_entered_even_of_the_same_file_system)
 	assert_int_equal(code, 0);
 }
 
+TEST(a_lock_that_another_has_is_busy_when_told_not_to_wait)
+{
+	const struct test_scratch *t = *state;
+	int one = io_open_file(t->fd, "lock", O_RDWR | O_CREAT);
+	int two = io_open_file(t->fd, "lock", O_RDWR);
+
+	assert_ok(io_lock(one, LOCK_EX));
+	assert_int_equal(io_lock(two, LOCK_EX | LOCK_NB), -EBUSY);
+	assert_int_equal(io_lock(two, LOCK_SH | LOCK_NB), -EBUSY);
+	assert_ok(io_lock(one, LOCK_SH));
+	assert_ok(io_lock(two, LOCK_SH | LOCK_NB));
+	assert_int_equal(io_lock(-1, LOCK_SH), -EBADF);
+	(void)close(one);
+	(void)close(two);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -403,6 +420,8 @@ int main(void)
 			a_file_is_written_below_a_path_and_below_the_working_directory),
 		RUN_SCRATCH(
 			a_failed_write_leaves_the_old_name_and_no_temporary_one),
+		RUN_SCRATCH(
+			a_lock_that_another_has_is_busy_when_told_not_to_wait),
 		RUN_SCRATCH(sync_dir_returns_the_error_of_the_call),
 		RUN_SCRATCH(
 			open_dir_makes_a_missing_directory_and_refuses_a_file),
