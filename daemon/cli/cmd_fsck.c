@@ -8,7 +8,7 @@
  */
 #include "cli/cmd.h"
 
-#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -201,43 +201,6 @@ static int check_env(struct check *k, const char *name, bool repair)
 	return repair ? repair_env(k, &e, tainted) : 0;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(a, b);
-}
-
-/* Reads the names below STORE/envs, sorted, of a fixed length each. */
-static int list_envs(struct store *s, struct buf *out)
-{
-	enum { ONE = NAME_MAX_LABEL + 1 };
-	int fd =
-		openat(store_fd(s), "envs", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *e;
-
-	if (!dir) {
-		const int err = errno;
-
-		if (fd >= 0)
-			(void)close(fd);
-		/* Then the store's part has told. */
-		return err == ENOENT || err == ENOTDIR || err == ELOOP ? 0
-								       : -err;
-	}
-	while ((e = readdir(dir))) {
-		char name[ONE] = "";
-
-		if (!name_is_label(e->d_name))
-			continue;
-		memcpy(name, e->d_name, strlen(e->d_name));
-		buf_put(out, name, sizeof name);
-	}
-	(void)closedir(dir);
-	if (out->len > 0)
-		qsort(out->data, out->len / ONE, ONE, compare_names);
-	return buf_error(out);
-}
-
 static int check_envs(struct check *k, bool repair)
 {
 	_cleanup_buf_ struct buf names = {0};
@@ -246,7 +209,10 @@ static int check_envs(struct check *k, bool repair)
 
 	if (!s)
 		return 0;
-	r = list_envs(s, &names);
+	r = store_env_names(s, O_NOFOLLOW, &names);
+	/* Then the store's part has told. */
+	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+		return 0;
 	for (size_t i = 0; r == 0 && i < names.len; i += NAME_MAX_LABEL + 1)
 		r = check_env(k, (const char *)names.data + i, repair);
 	return r;

@@ -38,18 +38,14 @@ typedef void (*entry_fn)(struct doctor *d, int dirfd, const char *dir,
 
 static void each_entry(struct doctor *d, const char *dir, entry_fn fn)
 {
-	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
 	const struct dirent *e;
+	DIR *stream;
 
-	if (!stream) {
-		if (fd >= 0)
-			(void)close(fd);
+	if (io_open_names(AT_FDCWD, dir, 0, &stream) < 0)
 		return;
-	}
 	while ((e = readdir(stream)))
 		if (name_is_component(e->d_name, strlen(e->d_name)))
-			fn(d, fd, dir, e->d_name);
+			fn(d, dirfd(stream), dir, e->d_name);
 	(void)closedir(stream);
 }
 

@@ -127,19 +127,17 @@ static void add_process(struct holders *h, int proc, const char *pid)
 	char path[300], target[32];
 	const struct dirent *e;
 	DIR *dir;
-	int fd;
+	int r;
 
 	(void)snprintf(path, sizeof path, "%s/fd", pid);
-	fd = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	dir = fd >= 0 ? fdopendir(fd) : NULL;
-	if (!dir) {
-		h->complete &= errno == ENOENT || errno == ESRCH;
-		if (fd >= 0)
-			(void)close(fd);
+	r = io_open_names(proc, path, 0, &dir);
+	if (r < 0) {
+		h->complete &= r == -ENOENT || r == -ESRCH;
 		return;
 	}
 	while ((e = readdir(dir))) {
-		ssize_t n = readlinkat(fd, e->d_name, target, sizeof target);
+		ssize_t n = readlinkat(dirfd(dir), e->d_name, target,
+				       sizeof target);
 
 		if (n == (ssize_t)strlen("/dev/fuse") &&
 		    !memcmp(target, "/dev/fuse", (size_t)n))
@@ -150,18 +148,15 @@ static void add_process(struct holders *h, int proc, const char *pid)
 
 static void find_holders(struct holders *h)
 {
-	int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = proc >= 0 ? fdopendir(proc) : NULL;
+	DIR *dir = opendir("/proc");
 	const struct dirent *e;
 
 	h->complete = dir != NULL;
 	while (dir && (e = readdir(dir)))
 		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
-			add_process(h, proc, e->d_name);
+			add_process(h, dirfd(dir), e->d_name);
 	if (dir)
 		(void)closedir(dir);
-	else if (proc >= 0)
-		(void)close(proc);
 }
 
 static bool is_held(const struct holders *h, unsigned minor)

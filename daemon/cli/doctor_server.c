@@ -52,18 +52,13 @@ static bool holds(int proc, const char *pid, const char *lock)
 	const struct dirent *e;
 	bool found = false;
 	DIR *dir;
-	int fd;
 
 	(void)snprintf(path, sizeof path, "%s/fd", pid);
-	fd = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	dir = fd >= 0 ? fdopendir(fd) : NULL;
-	if (!dir) {
-		if (fd >= 0)
-			(void)close(fd);
+	if (io_open_names(proc, path, 0, &dir) < 0)
 		return false;
-	}
 	while (!found && (e = readdir(dir))) {
-		ssize_t n = readlinkat(fd, e->d_name, target, sizeof target);
+		ssize_t n = readlinkat(dirfd(dir), e->d_name, target,
+				       sizeof target);
 
 		found = n == (ssize_t)strlen(lock) &&
 			!memcmp(target, lock, (size_t)n);

@@ -9,7 +9,6 @@
  */
 #include "serve/server_int.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -108,43 +107,6 @@ static int put_row(struct server *s, const char *name, struct env_info *info,
 	return 0;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(a, b);
-}
-
-/* Reads the names below STORE/envs, sorted, NAME_MAX_LABEL + 1 bytes each. */
-static int read_names(struct server *s, struct buf *out)
-{
-	int fd = openat(store_fd(s->store), "envs",
-			O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	char name[NAME_MAX_LABEL + 1];
-	struct dirent *d;
-
-	if (!dir) {
-		int r = -errno;
-
-		if (fd >= 0)
-			(void)close(fd);
-		return r == -ENOENT ? 0 : r;
-	}
-	while ((d = readdir(dir))) {
-		if (!name_is_label(d->d_name))
-			continue;
-		memset(name, 0, sizeof name);
-		memcpy(name, d->d_name, strlen(d->d_name));
-		buf_put(out, name, sizeof name);
-	}
-	(void)closedir(dir);
-	if (buf_error(out) < 0)
-		return -ENOMEM;
-	if (out->len > 0)
-		qsort(out->data, out->len / sizeof name, sizeof name,
-		      compare_names);
-	return 0;
-}
-
 static int list_handle(struct server *s, const struct ctl_peer *peer,
 		       const struct msg *request, struct msg *done,
 		       struct diag *diag)
@@ -152,8 +114,10 @@ static int list_handle(struct server *s, const struct ctl_peer *peer,
 	_cleanup_free_ struct env_info *info = calloc(1, sizeof *info);
 	_cleanup_buf_ struct buf names = {0};
 	_cleanup_msg_ struct msg row = {0};
-	int r = info ? read_names(s, &names) : -ENOMEM;
+	int r = info ? store_env_names(s->store, 0, &names) : -ENOMEM;
 
+	if (r == -ENOENT)
+		r = 0;
 	if (r < 0) {
 		diag_add(diag, "cannot list environments: %s", err_text(r));
 		return CODE_FAILED;

@@ -305,3 +305,15 @@ int io_open_dir(int dirfd, const char *name, mode_t create_mode)
 	fd = openat(dirfd, name, flags);
 	return fd >= 0 ? fd : -errno;
 }
+
+int io_open_names(int dirfd, const char *name, int flags, DIR **ret_dir)
+{
+	_cleanup_close_ int fd = openat(
+		dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
+
+	*ret_dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!*ret_dir)
+		return -errno;
+	(void)TAKE_FD(fd);
+	return 0;
+}

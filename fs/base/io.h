@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 
+#include <dirent.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -46,6 +47,10 @@ _must_check_ int io_lock(int fd, int op);
 _must_check_ int io_sync_dir(int dirfd);
 /* Opens a directory (O_PATH not set), creating it with mode when missing. */
 _must_check_ int io_open_dir(int dirfd, const char *name, mode_t create_mode);
+/* Opens a directory to read its names, to be closed with closedir. flags: 0, or
+ * O_NOFOLLOW. */
+_must_check_ int io_open_names(int dirfd, const char *name, int flags,
+			       DIR **ret_dir);
 /* Removes a tree below dirfd/name without following links or crossing into
  * another file system. A name that does not exist is no error. */
 _must_check_ int io_remove_tree(int dirfd, const char *name);

@@ -204,27 +204,19 @@ int env_remove(struct store *s, const char *name)
 
 int env_empty_trash(struct store *s)
 {
-	int fd = openat(store_fd(s), "trash",
-			O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct dirent *d;
 	DIR *dir;
-	int r = 0;
+	int r = io_open_names(store_fd(s), "trash", 0, &dir);
 
-	if (fd < 0)
-		return -errno;
-	dir = fdopendir(fd);
-	if (!dir) {
-		r = -errno;
-		(void)close(fd);
+	if (r < 0)
 		return r;
-	}
 	while ((d = readdir(dir))) {
 		int one;
 
 		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, "..") ||
 		    is_making(d->d_name))
 			continue;
-		one = io_remove_tree(fd, d->d_name);
+		one = io_remove_tree(dirfd(dir), d->d_name);
 		if (one < 0)
 			r = one;
 	}

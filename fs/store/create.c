@@ -136,18 +136,13 @@ static bool is_ours(const char *name)
 
 int store_is_vacant_int(int fd)
 {
-	const int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = own < 0 ? NULL : fdopendir(own);
 	const struct dirent *e;
+	DIR *d;
+	int r = io_open_names(fd, ".", 0, &d);
 	int vacant = 1;
 
-	if (!d) {
-		const int err = errno;
-
-		if (own >= 0)
-			(void)close(own);
-		return -err;
-	}
+	if (r < 0)
+		return r;
 	while (vacant && (e = readdir(d)))
 		vacant = is_ours(e->d_name);
 	(void)closedir(d);
@@ -294,8 +289,11 @@ static int build_beside(const char *path, const char *temp)
 		return -errno;
 	fd = open_dir(AT_FDCWD, temp);
 	r = fd < 0 ? fd : 0;
-	if (r == 0)
+	if (r == 0) {
 		r = io_lock(fd, LOCK_EX | LOCK_NB);
+		/* -EBUSY is what a rename says of a mount point */
+		r = r == -EBUSY ? -EAGAIN : r;
+	}
 	if (r == 0)
 		r = build(fd, temp);
 	if (r == 0 && rename(temp, path) < 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which snapshots environments stand on. What an environment is belongs to the
- * layer above; here only the head of the file `env` is known (docs/format.md):
- * magic, version, the snapshot's name, and the checksum over all of it. One
- * that cannot be read stops whoever asks: what it stands on is not known, and
- * so not what may be deleted.
+ * Which environments there are, and which snapshots they stand on. What an
+ * environment is belongs to the layer above; here only the head of the file
+ * `env` is known (docs/format.md): magic, version, the snapshot's name, and the
+ * checksum over all of it. One that cannot be read stops whoever asks: what it
+ * stands on is not known, and so not what may be deleted.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -85,18 +85,40 @@ static int each(struct store *s, DIR *d, store_ref_fn fn, void *ctx,
 int store_envs_int(struct store *s, store_ref_fn fn, void *ctx,
 		   struct diag *diag)
 {
-	const int fd = openat(s->fd, "envs",
-			      O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	int r;
+	DIR *d;
+	int r = io_open_names(s->fd, "envs", O_NOFOLLOW, &d);
 
-	if (!d) {
-		r = -errno;
-		if (fd >= 0)
-			(void)close(fd);
+	if (r < 0)
 		return diag_fail(diag, r, "%s/envs: %s", s->path, err_text(r));
-	}
 	r = each(s, d, fn, ctx, diag);
 	(void)closedir(d);
 	return r;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+int store_env_names(struct store *s, int flags, struct buf *out)
+{
+	char name[NAME_MAX_LABEL + 1];
+	const struct dirent *e;
+	DIR *d;
+	int r = io_open_names(s->fd, "envs", flags, &d);
+
+	if (r < 0)
+		return r;
+	while ((e = readdir(d))) {
+		if (!name_is_label(e->d_name))
+			continue;
+		memset(name, 0, sizeof name);
+		memcpy(name, e->d_name, strlen(e->d_name));
+		buf_put(out, name, sizeof name);
+	}
+	(void)closedir(d);
+	if (out->len > 0)
+		qsort(out->data, out->len / sizeof name, sizeof name,
+		      compare_names);
+	return buf_error(out);
 }

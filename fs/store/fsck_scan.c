@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "object/format.h"
 #include "object/manifest.h"
 
@@ -215,19 +216,14 @@ static int note_file(struct fsck *f, int dirfd, const char *name)
 
 static int list_files(struct fsck *f)
 {
-	const int fd = openat(f->fd, "segments",
-			      O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
-	int r = d ? 0 : -errno;
+	DIR *d;
+	int r = io_open_names(f->fd, "segments", O_NOFOLLOW, &d);
 
-	if (!d) {
-		if (fd >= 0)
-			(void)close(fd);
+	if (r < 0)
 		return r;
-	}
 	while (r == 0 && (e = readdir(d)))
-		r = note_file(f, fd, e->d_name);
+		r = note_file(f, dirfd(d), e->d_name);
 	(void)closedir(d);
 	return r;
 }

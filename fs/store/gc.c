@@ -119,24 +119,18 @@ static bool is_making(int fd, const char *name)
 
 static int empty_trash(struct gc *g)
 {
-	const int fd = openat(g->store->fd, "trash",
-			      O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
-	int worst = 0;
+	DIR *d;
+	int worst = io_open_names(g->store->fd, "trash", O_NOFOLLOW, &d);
 
-	if (!d) {
-		worst = -errno;
-		if (fd >= 0)
-			(void)close(fd);
+	if (worst < 0)
 		return worst;
-	}
 	while ((e = readdir(d))) {
 		int r = 0;
 
 		if (strcmp(e->d_name, ".") != 0 &&
-		    strcmp(e->d_name, "..") != 0 && !is_making(fd, e->d_name))
-			r = io_remove_tree(fd, e->d_name);
+		    strcmp(e->d_name, "..") != 0 && !is_making(dirfd(d), e->d_name))
+			r = io_remove_tree(dirfd(d), e->d_name);
 		worst = r < 0 ? r : worst;
 	}
 	(void)closedir(d);

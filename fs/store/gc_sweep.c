@@ -217,20 +217,14 @@ static int sweep_file(struct gc *g, int dirfd, const char *name)
 
 int gc_sweep_files(struct gc *g)
 {
-	const int fd = openat(g->store->fd, "segments",
-			      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
-	int r = 0;
+	DIR *d;
+	int r = io_open_names(g->store->fd, "segments", 0, &d);
 
-	if (!d) {
-		r = -errno;
-		if (fd >= 0)
-			(void)close(fd);
+	if (r < 0)
 		return r;
-	}
 	while (r == 0 && (e = readdir(d)))
-		r = sweep_file(g, fd, e->d_name);
+		r = sweep_file(g, dirfd(d), e->d_name);
 	(void)closedir(d);
 	return r;
 }

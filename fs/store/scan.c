@@ -72,16 +72,12 @@ int store_scan_read(struct store *s, const char *name, size_t max,
  * among it. What fails is tried again next time. */
 static void forget_old(int folder)
 {
-	const int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = own < 0 ? NULL : fdopendir(own);
 	const struct dirent *e;
 	struct stat st;
+	DIR *d;
 
-	if (!d) {
-		if (own >= 0)
-			(void)close(own);
+	if (io_open_names(folder, ".", 0, &d) < 0)
 		return;
-	}
 	while ((e = readdir(d))) {
 		const bool temp = strncmp(e->d_name, ".tmp-", 5) == 0;
 

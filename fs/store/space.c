@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "base/io.h"
 #include "store/settings.h"
 #include "store/space.h"
 #include "store/store_int.h"
@@ -56,20 +57,17 @@ int space_read(struct store *s, struct space *ret_space)
 
 /* Counts what the files of a directory have on disk; with deep, those of its
  * directories too. What cannot be looked at is not counted. */
-static uint64_t count_dir(int dirfd, const char *name, bool deep)
+static uint64_t count_dir(int parent, const char *name, bool deep)
 {
-	const int fd = openat(dirfd, name,
-			      O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
 	uint64_t sum = 0;
 	struct stat st;
+	DIR *d;
+	int fd;
 
-	if (!d) {
-		if (fd >= 0)
-			(void)close(fd);
+	if (io_open_names(parent, name, O_NOFOLLOW, &d) < 0)
 		return 0;
-	}
+	fd = dirfd(d);
 	while ((e = readdir(d))) {
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
 		    fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)

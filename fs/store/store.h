@@ -117,6 +117,9 @@ typedef int (*store_ref_fn)(void *ctx, const char *ref, const struct oid *id);
 _must_check_ int store_snapshots(struct store *s, store_snapshot_fn fn,
 				 void *ctx);
 _must_check_ int store_refs(struct store *s, store_ref_fn fn, void *ctx);
+/* Appends the names of environments, sorted, NAME_MAX_LABEL + 1 bytes each.
+ * flags: of io_open_names, for their folder. -ENOENT: it is missing. */
+_must_check_ int store_env_names(struct store *s, int flags, struct buf *out);
 /* Finds one snapshot's info: calls back once. -ENOENT. */
 _must_check_ int store_snapshot(struct store *s, const struct oid *id,
 				store_snapshot_fn fn, void *ctx);

@@ -6,11 +6,13 @@
  */
 #include "test.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/name.h"
 #include "object/format.h"
 #include "store/store.h"
 
@@ -408,9 +410,41 @@ TEST(counters_count)
 	store_close(s);
 }
 
+TEST(environments_are_listed_in_the_order_of_their_names)
+{
+	static const char *const made[] = {"b", ".new-1", "a2", "a"};
+	struct store *s = make_store(state);
+	_cleanup_buf_ struct buf names = {0};
+	char path[32];
+
+	assert_ok(store_env_names(s, O_NOFOLLOW, &names));
+	assert_int_equal(names.len, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(made); i++) {
+		(void)snprintf(path, sizeof path, "envs/%s", made[i]);
+		assert_ok(mkdirat(store_fd(s), path, 0700));
+	}
+	assert_ok(store_env_names(s, O_NOFOLLOW, &names));
+	assert_int_equal(names.len, 3 * (NAME_MAX_LABEL + 1));
+	assert_string_equal((char *)names.data, "a");
+	assert_string_equal((char *)names.data + NAME_MAX_LABEL + 1, "a2");
+	assert_string_equal((char *)names.data + 2 * (NAME_MAX_LABEL + 1), "b");
+	assert_ok(unlinkat(store_fd(s), "envs/a", AT_REMOVEDIR));
+	assert_ok(unlinkat(store_fd(s), "envs/a2", AT_REMOVEDIR));
+	assert_ok(unlinkat(store_fd(s), "envs/b", AT_REMOVEDIR));
+	assert_ok(unlinkat(store_fd(s), "envs/.new-1", AT_REMOVEDIR));
+	assert_ok(renameat(store_fd(s), "envs", store_fd(s), "elsewhere"));
+	assert_int_equal(store_env_names(s, O_NOFOLLOW, &names), -ENOENT);
+	assert_ok(symlinkat("elsewhere", store_fd(s), "envs"));
+	assert_int_equal(store_env_names(s, O_NOFOLLOW, &names), -ENOTDIR);
+	assert_ok(store_env_names(s, 0, &names));
+	store_close(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		RUN_SCRATCH(
+			environments_are_listed_in_the_order_of_their_names),
 		RUN_SCRATCH(a_new_store_is_private_and_has_its_parts),
 		RUN_SCRATCH(parents_are_made_and_an_empty_directory_is_taken),
 		RUN_SCRATCH(an_interrupted_creation_in_place_is_gone_on_with),
