@@ -107,3 +107,14 @@ def check_reads(store, names):
             """).out.splitlines()
         store.run("umount", "probe", "--discard")
     return out
+
+
+def copy_and_look(full):
+    """A copy to break, and what is in each snapshot."""
+    copy = Copy(full)
+    rows = full.run("snapshots", "--json").json()
+    full.ids = {ref: r["id"] for r in rows for ref in r["refs"]
+                if ref != "also:v1"}
+    originals = check_reads(full, full.ids)
+    full.run("daemon", "stop")
+    return copy, originals

@@ -12,7 +12,7 @@ import shutil
 
 import mountpoint
 import pytest
-from damage import Copy, check_reads, full  # noqa: F401
+from damage import check_reads, copy_and_look, full  # noqa: F401
 
 LIMIT = 30  # seconds for a command that needs one at most
 
@@ -212,12 +212,7 @@ def attack_all(full, tmp_path, pick):
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "file").write_text("text\n" * 100)
-    copy = Copy(full)
-    rows = full.run("snapshots", "--json").json()
-    full.ids = {ref: r["id"] for r in rows for ref in r["refs"]
-                if ref != "also:v1"}
-    originals = check_reads(full, full.ids)
-    full.run("daemon", "stop")
+    copy, originals = copy_and_look(full)
     full.log_skip = [r"inode \d+: ", "damaged", "server: ", "keeper: "]
     for attack in pick(attacks(copy.pristine, 1)):
         damage(copy, attack)

@@ -14,7 +14,8 @@ import shutil
 
 import mountpoint
 import pytest
-from damage import Copy, check_reads, files_of, flip, full  # noqa: F401
+from damage import (  # noqa: F401
+    check_reads, copy_and_look, files_of, flip, full)
 from helpers import listing, one_line_error, wait_until
 from test_fsck_envs import xxh3_64
 
@@ -91,12 +92,7 @@ def check_flip(copy, place, regions, originals, deep):
 
 
 def flip_everywhere(full, count, deep_every):
-    copy = Copy(full)
-    rows = full.run("snapshots", "--json").json()
-    full.ids = {ref: r["id"] for r in rows for ref in r["refs"]
-                if ref != "also:v1"}
-    originals = check_reads(full, full.ids)
-    full.run("daemon", "stop")
+    copy, originals = copy_and_look(full)
     files = files_of(copy.pristine)
     regions = lmdb_layout.unused(
         (copy.pristine / "index/data.mdb").read_bytes())

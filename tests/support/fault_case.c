@@ -165,3 +165,8 @@ void fault_case_fresh(struct fault_case *c)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 }
+
+int64_t fault_case_step(int argc, char **argv)
+{
+	return argc > 1 ? strtol(argv[1], NULL, 10) : 1;
+}

@@ -4,9 +4,9 @@
  *
  * In the scratch folder: "src" is a small tree of every kind; "golden" is a
  * store with the snapshot of it ("kept:latest", "kept:v1"), one that deflates
- * well ("plain:latest"), one that is to be removed ("gone:latest"), and a kept environment "e" with changes; "store"
- * is the copy that a test breaks. All that opens LMDB runs in children: a fork
- * is forbidden after it.
+ * well ("plain:latest"), one that is to be removed ("gone:latest"), and a kept
+ * environment "e" with changes; "store" is the copy that a test breaks. All
+ * that opens LMDB runs in children: a fork is forbidden after it.
  *
  * Contract
  *   Ownership   fault_case_setup makes *state, fault_case_teardown frees it
@@ -45,6 +45,12 @@ struct fault_case {
 
 int fault_case_setup(void **state);
 int fault_case_teardown(void **state);
+#define RUN_FAULTS(name)                                                       \
+	cmocka_unit_test_setup_teardown(name, fault_case_setup,                \
+					fault_case_teardown)
+/* Of the calls that can fail, each so many'th is to: the program's first
+ * argument; 1 without. */
+int64_t fault_case_step(int argc, char **argv);
 /* "store" is "golden" again. */
 void fault_case_fresh(struct fault_case *c);
 

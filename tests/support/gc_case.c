@@ -14,17 +14,6 @@
 
 enum { SMALL_MAX = 6000 };
 
-struct store *gc_case_open(void **state)
-{
-	const struct test_scratch *t = *state;
-	struct store *s = NULL;
-	char path[512];
-
-	(void)snprintf(path, sizeof path, "%s/store", t->path);
-	assert_ok(store_open(path, STORE_CREATE, NULL, &s));
-	return s;
-}
-
 /* --- making -------------------------------------------------------------- */
 
 static void fill(uint8_t *data, size_t len, unsigned seed, bool plain)

@@ -13,9 +13,7 @@
 #ifndef COWFS_TESTS_GC_CASE_H
 #define COWFS_TESTS_GC_CASE_H
 
-#include "test.h"
-
-#include "store/store.h"
+#include "store_case.h"
 
 enum { GC_CASE_CHUNKS = 3 };
 
@@ -26,8 +24,6 @@ struct gc_case {
 	bool plain;	/* content that deflates well */
 };
 
-/* Opens (makes) the store in the test's scratch folder. */
-struct store *gc_case_open(void **state);
 /* Imports; ref may be NULL. Time 0 is now. */
 struct oid gc_case_put(struct store *s, const struct gc_case *c,
 		       const char *ref, int64_t time_sec);

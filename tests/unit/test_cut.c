@@ -420,10 +420,6 @@ TEST(a_killed_repair_of_pages_and_a_journal_loses_nothing)
 	cut(state, &k);
 }
 
-#define RUN_FAULTS(name)                                                       \
-	cmocka_unit_test_setup_teardown(name, fault_case_setup,                \
-					fault_case_teardown)
-
 /* test_cut [STEP]: at each STEP-th call only. */
 int main(int argc, char **argv)
 {
@@ -438,7 +434,6 @@ int main(int argc, char **argv)
 			a_killed_repair_of_pages_and_a_journal_loses_nothing),
 	};
 
-	if (argc > 1)
-		step = strtol(argv[1], NULL, 10);
+	step = fault_case_step(argc, argv);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -348,10 +348,6 @@ TEST(repairing)
 	fail_calls(state, &k);
 }
 
-#define RUN_FAULTS(name)                                                       \
-	cmocka_unit_test_setup_teardown(name, fault_case_setup,                \
-					fault_case_teardown)
-
 /* test_fail [STEP]: of the calls, each STEP-th only. */
 int main(int argc, char **argv)
 {
@@ -364,7 +360,6 @@ int main(int argc, char **argv)
 		RUN_FAULTS(repairing),
 	};
 
-	if (argc > 1)
-		step = strtol(argv[1], NULL, 10);
+	step = fault_case_step(argc, argv);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

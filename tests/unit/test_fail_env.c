@@ -563,10 +563,6 @@ TEST(killed_at_any_write_a_change_is_there_or_not)
 	(void)munmap(trail, sizeof *trail);
 }
 
-#define RUN_FAULTS(name)                                                       \
-	cmocka_unit_test_setup_teardown(name, fault_case_setup,                \
-					fault_case_teardown)
-
 /* test_fail_env [STEP]: of the calls, each STEP-th only. */
 int main(int argc, char **argv)
 {
@@ -577,7 +573,6 @@ int main(int argc, char **argv)
 		RUN_FAULTS(killed_at_any_write_a_change_is_there_or_not),
 	};
 
-	if (argc > 1)
-		step = strtol(argv[1], NULL, 10);
+	step = fault_case_step(argc, argv);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static struct gc_result collect(struct store *s, const struct gc_options *o)
 
 TEST(what_a_name_holds_stays_and_the_rest_goes)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid a = gc_case_put(s, &small, "a", 0);
 	const uint64_t objects = gc_case_objects(s);
 	struct oid b = gc_case_put(s, &other, "b", 0);
@@ -58,7 +58,7 @@ TEST(what_a_name_holds_stays_and_the_rest_goes)
 
 TEST(a_young_snapshot_without_a_name_stays_an_old_one_goes)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid young = gc_case_put(s, &small, NULL, 0);
 	struct oid old =
 		gc_case_put(s, &other, NULL, time(NULL) - INT64_C(8) * 86400);
@@ -75,7 +75,7 @@ TEST(a_young_snapshot_without_a_name_stays_an_old_one_goes)
 
 TEST(an_environment_keeps_its_snapshot)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid a = gc_case_put(s, &small, "a", 0);
 	struct oid b = gc_case_put(s, &other, NULL, 1);
 
@@ -111,7 +111,7 @@ static void refuses(struct store *s, int err, const char *word)
 
 TEST(an_environment_that_cannot_be_read_stops_it)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid a = gc_case_put(s, &small, NULL, 1);
 
 	gc_case_env(s, "one", &a);
@@ -141,7 +141,7 @@ static void damage(struct store *s, const struct oid *id)
 
 TEST(a_snapshot_that_cannot_be_read_stops_it)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid a = gc_case_put(s, &small, "a", 0);
 	struct oid b = gc_case_put(s, &other, "b", 0);
 
@@ -183,7 +183,7 @@ static struct oid first_blob(struct store *s)
 
 TEST(an_object_that_is_missing_stops_it)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct index_txn t = {0};
 	struct oid blob;
 
@@ -201,7 +201,7 @@ TEST(an_object_that_is_missing_stops_it)
 TEST(a_dry_run_changes_nothing_and_says_what_would_be)
 {
 	struct gc_options dry = {.dry_run = true};
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid a = gc_case_put(s, &small, "a", 0);
 	struct gc_result would, did;
 	uint64_t bytes, objects;
@@ -227,7 +227,7 @@ TEST(a_dry_run_changes_nothing_and_says_what_would_be)
 
 TEST(a_number_is_never_used_twice)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct stat st;
 
 	(void)gc_case_put(s, &small, NULL, 1);
@@ -242,7 +242,7 @@ TEST(a_number_is_never_used_twice)
 TEST(small_segments_are_rewritten_in_several_steps)
 {
 	const struct gc_case many = {.files = 300, .seed = 3};
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid a, b;
 	unsigned files;
 
@@ -257,7 +257,7 @@ TEST(small_segments_are_rewritten_in_several_steps)
 	assert_int_equal(store_has(s, &b), 0);
 	(void)gc_case_bytes(s, &files);
 	store_close(s);
-	s = gc_case_open(state);
+	s = make_store(state);
 	assert_ok(gc_case_check(s, &a));
 	batch_seam_int.segment_bytes = UINT64_C(256) << 20;
 	store_close(s);
@@ -265,7 +265,7 @@ TEST(small_segments_are_rewritten_in_several_steps)
 
 TEST(a_segment_that_a_writer_has_is_left_alone)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid a = gc_case_put(s, &small, "a", 0);
 	struct stat st;
 	int fd;
@@ -285,7 +285,7 @@ TEST(a_segment_that_a_writer_has_is_left_alone)
 TEST(a_damaged_file_stays_and_the_others_move)
 {
 	_cleanup_diag_ struct diag notes = {0};
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid a = gc_case_put(s, &small, "a", 0);
 	struct oid blob = first_blob(s);
 	struct gc_result res;
@@ -304,7 +304,7 @@ TEST(a_damaged_file_stays_and_the_others_move)
 
 TEST(a_file_that_the_index_does_not_know_goes)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid a = gc_case_put(s, &small, "a", 0);
 	unsigned files;
 
@@ -321,7 +321,7 @@ TEST(a_file_that_the_index_does_not_know_goes)
 
 TEST(what_a_killed_writer_appended_goes)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid a = gc_case_put(s, &small, "a", 0);
 	unsigned files;
 	const uint64_t before = gc_case_bytes(s, &files);
@@ -342,7 +342,7 @@ TEST(what_no_environment_uses_is_deflated)
 		.files = 60, .seed = 5, .large = 9, .plain = true};
 	const struct gc_case used = {.files = 60, .seed = 6, .plain = true};
 	struct gc_options o = {.grace_days = 0, .compress = true};
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid a = gc_case_put(s, &plain, "a", 0);
 	struct oid b = gc_case_put(s, &used, "b", 0);
 	struct gc_result res;
@@ -374,7 +374,7 @@ TEST(what_no_environment_uses_is_deflated)
 TEST(trash_is_emptied_when_that_is_asked_for)
 {
 	struct gc_options o = {.grace_days = 0, .trash = true};
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct stat st;
 
 	assert_ok(mkdirat(store_fd(s), "trash/1-x.1.1", 0700));
@@ -409,7 +409,7 @@ static unsigned removed_descriptors(void)
 /* Opens the store, reads, lets the parent go on, and reads again. */
 static int read_around_gc(void **state, const struct oid *id, int to, int from)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	char c = 'x';
 
 	if (gc_case_check(s, id) < 0 || write(to, &c, 1) != 1 ||
@@ -423,7 +423,7 @@ static int read_around_gc(void **state, const struct oid *id, int to, int from)
 TEST(who_has_a_removed_segment_open_reads_on_and_lets_it_go)
 {
 	int up[2], down[2], status;
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid a = gc_case_put(s, &small, "a", 0);
 	char c;
 	pid_t pid;
@@ -436,7 +436,7 @@ TEST(who_has_a_removed_segment_open_reads_on_and_lets_it_go)
 	if (pid == 0)
 		_exit(read_around_gc(state, &a, up[1], down[0]));
 	assert_int_equal(read(up[0], &c, 1), 1);
-	s = gc_case_open(state);
+	s = make_store(state);
 	assert_int_equal(collect(s, &now).segments, 1);
 	assert_int_equal(write(down[1], &c, 1), 1);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -468,7 +468,7 @@ TEST(gc_waits_for_writers_and_keeps_what_they_found)
 {
 	struct patience p = {.waits = 0};
 	struct gc_options o = {.waiting = end_batch, .ctx = &p};
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid a = gc_case_put(s, &small, NULL, 1);
 	_cleanup_buf_ struct buf bytes = {0};
 
@@ -484,7 +484,7 @@ TEST(gc_waits_for_writers_and_keeps_what_they_found)
 
 TEST(a_pin_keeps_gc_out_but_not_the_gate)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	int lock, pin = -1;
 
 	assert_ok(store_pin(s, &pin));

@@ -42,7 +42,7 @@ struct cut {
 /* A store with several segments, of which each has something to free. */
 static void prepare(void **state, struct cut *c)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 
 	c->gone = gc_case_put(s, &gone, "gone", 0);
 	c->kept = gc_case_put(s, &kept, "kept", 0);
@@ -56,7 +56,7 @@ static void prepare(void **state, struct cut *c)
 static int remove_and_collect(void **state, const struct cut *c, long calls)
 {
 	const struct gc_options o = {.grace_days = 1, .compress = true};
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct gc_result res;
 	int r;
 
@@ -95,7 +95,7 @@ static int in_child(int (*fn)(void **, const struct cut *, long), void **state,
 /* What is kept is whole; another collection frees the rest. */
 static int check(void **state, const struct cut *c, long n)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	unsigned files;
 
 	if (gc_case_check(s, &c->kept) < 0 || gc_case_check(s, &c->plain) < 0)

@@ -3,23 +3,12 @@
  * Names of snapshots: their form, setting and deleting, and how what a user
  * types is resolved.
  */
-#include "test.h"
+#include "store_case.h"
 
 #include "base/err.h"
 #include "store/index_int.h"
 #include "store/store.h"
 #include "store/store_int.h"
-
-static struct store *make_store(void **state)
-{
-	const struct test_scratch *t = *state;
-	struct store *s = NULL;
-	char path[512];
-
-	(void)snprintf(path, sizeof path, "%s/store", t->path);
-	assert_ok(store_open(path, STORE_CREATE, NULL, &s));
-	return s;
-}
 
 static struct oid snapshot(struct store *s, const char *text, const char *ref)
 {

@@ -3,7 +3,7 @@
  * Scans as files of the store: replaced as a whole, forgotten when nobody
  * reads them; and the epoch.
  */
-#include "test.h"
+#include "store_case.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -12,17 +12,6 @@
 #include "store/store_int.h"
 
 enum { DAY_SEC = 24 * 60 * 60, SCAN_MAX = 1000 };
-
-static struct store *make_store(void **state)
-{
-	const struct test_scratch *t = *state;
-	struct store *s = NULL;
-	char path[512];
-
-	(void)snprintf(path, sizeof path, "%s/store", t->path);
-	assert_ok(store_open(path, STORE_CREATE, NULL, &s));
-	return s;
-}
 
 static void set_age(struct store *s, const char *name, int days)
 {

@@ -4,7 +4,7 @@
  * are read, segments that do not fit the index are left alone, and threads may
  * read at once.
  */
-#include "test.h"
+#include "store_case.h"
 
 #include <pthread.h>
 #include <sys/stat.h>
@@ -17,17 +17,6 @@
 #include "store/store.h"
 
 #define SEGMENT_1 "segments/00000001.seg"
-
-static struct store *make_store(void **state)
-{
-	const struct test_scratch *t = *state;
-	struct store *s = NULL;
-	char path[512];
-
-	(void)snprintf(path, sizeof path, "%s/store", t->path);
-	assert_ok(store_open(path, STORE_CREATE, NULL, &s));
-	return s;
-}
 
 static struct oid put_one(struct store *s, const void *data, size_t len)
 {

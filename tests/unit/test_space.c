@@ -16,7 +16,7 @@ static const struct gc_case other = {.files = 40, .seed = 2, .large = 7};
 TEST(usage_tells_own_from_shared)
 {
 	const struct gc_case same = {.files = 40, .seed = 1, .large = 3};
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct oid a = gc_case_put(s, &small, "a", 5);
 	struct oid b = gc_case_put(s, &same, "b", 4);
 	struct usage u;
@@ -46,7 +46,7 @@ TEST(usage_tells_own_from_shared)
 
 TEST(settings_come_back_and_damage_is_told)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct settings in = {.max_store = UINT64_C(5) << 30, .grace_days = 30};
 	_cleanup_diag_ struct diag d = {0};
 	struct settings out;
@@ -67,7 +67,7 @@ TEST(settings_come_back_and_damage_is_told)
 
 TEST(a_store_does_not_grow_beyond_its_limit)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct settings limit = {.max_store = 300000, .grace_days = 7};
 	uint8_t data[4096] = {0};
 	struct batch *b;
@@ -90,7 +90,7 @@ TEST(a_store_does_not_grow_beyond_its_limit)
 
 TEST(the_disk_and_the_store_are_measured)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct space_use use;
 	struct space disk;
 

@@ -4,7 +4,7 @@
  * sizes, snapshot records. Stores are opened in this process; races of
  * creators use children that are forked before any store is open.
  */
-#include "test.h"
+#include "store_case.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -23,14 +23,6 @@ static const char *store_dir(void **state)
 
 	(void)snprintf(path, sizeof path, "%s/store", s->path);
 	return path;
-}
-
-static struct store *make_store(void **state)
-{
-	struct store *s = NULL;
-
-	assert_ok(store_open(store_dir(state), STORE_CREATE, NULL, &s));
-	return s;
 }
 
 static void fill(uint8_t *data, size_t len, unsigned seed)
