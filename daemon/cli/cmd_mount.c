@@ -19,7 +19,7 @@
 #include "cli/remote.h"
 #include "store/store.h"
 
-enum { OPT_AT, OPT_VIEW, OPT_OTHERS };
+enum { OPT_AT, OPT_VIEW, OPT_OTHERS, OPT_VOLATILE };
 
 static const struct opt_def options[] = {
 	[OPT_AT] = {"at", 0, OPT_VALUE, ARG_DIR, "DIR",
@@ -29,6 +29,9 @@ static const struct opt_def options[] = {
 		 "how the kernel sees it: auto or fuse, which is the same"},
 	[OPT_OTHERS] = {"allow-other", 0, OPT_FLAG, ARG_NONE, NULL,
 			"let others in, as far as the files' modes allow"},
+	[OPT_VOLATILE] =
+		{"volatile", 0, OPT_FLAG, ARG_NONE, NULL,
+		 "fsync waits for nothing: for work that may be lost"},
 };
 
 static const struct out_col columns[] = {
@@ -43,6 +46,7 @@ struct target {
 	const char *env; /* or NULL */
 	const char *at;	 /* as given, or NULL */
 	bool others;
+	bool is_volatile;
 	char *at_absolute;
 	char *path; /* of what was imported */
 };
@@ -108,6 +112,7 @@ static int mount_target(const struct call *c, const struct target *t)
 {
 	_cleanup_msg_ struct msg request = {0}, done = {0};
 	_cleanup_close_ int fd = -1;
+	uint64_t flags = 0;
 	int r = remote_connect(c, &fd);
 
 	if (r)
@@ -121,7 +126,11 @@ static int mount_target(const struct call *c, const struct target *t)
 	if (t->at)
 		msg_put_str(&request, CTL_TAG_AT, t->at_absolute);
 	if (t->others)
-		msg_put_u64(&request, CTL_TAG_FLAGS, CTL_FLAG_OTHERS);
+		flags |= CTL_FLAG_OTHERS;
+	if (t->is_volatile)
+		flags |= CTL_FLAG_VOLATILE;
+	if (flags)
+		msg_put_u64(&request, CTL_TAG_FLAGS, flags);
 	r = remote_call(c, &fd, &request, NULL, NULL, &done);
 	return r ? r : print_mount(c, t, &done);
 }
@@ -134,6 +143,7 @@ static int run(struct call *c)
 		.env = a->arg_count > 1 ? a->args[1] : NULL,
 		.at = opt_value(a, OPT_AT),
 		.others = opt_has(a, OPT_OTHERS),
+		.is_volatile = opt_has(a, OPT_VOLATILE),
 	};
 	int r = check_names(c, &t);
 

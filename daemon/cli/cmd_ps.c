@@ -79,6 +79,7 @@ static const struct out_col show_columns[] = {
 	{"created", "created", OUT_TIME},  {"inodes", "inodes", OUT_COUNT},
 	{"changed", "changed", OUT_COUNT}, {"data", "data", OUT_SIZE},
 	{"journal", "journal", OUT_SIZE},  {"requests", "requests", OUT_COUNT},
+	{"fsync", "fsync", OUT_STR},
 };
 
 static int run_show(struct call *c)
@@ -114,6 +115,9 @@ static int run_show(struct call *c)
 			    out_num(msg_get_u64(&done, CTL_TAG_DATA, 0)),
 			    out_num(msg_get_u64(&done, CTL_TAG_JOURNAL, 0)),
 			    out_num(msg_get_u64(&done, CTL_TAG_REQUESTS, 0)),
+			    out_str(msg_get_u64(&done, CTL_TAG_VOLATILE, 0)
+					    ? "volatile"
+					    : "durable"),
 		    });
 	return call_finish(c, &o, CODE_DONE);
 }

@@ -71,6 +71,7 @@ enum ctl_tag {
 	CTL_TAG_DATA = 25,     /* u64: bytes of the data file */
 	CTL_TAG_JOURNAL = 26,  /* u64: bytes of the journal */
 	CTL_TAG_REQUESTS = 27, /* u64: answered since the mount */
+	CTL_TAG_VOLATILE = 28, /* u64: fsync waits for nothing */
 };
 
 enum ctl_flag {
@@ -80,6 +81,7 @@ enum ctl_flag {
 	CTL_FLAG_TIMES = 8,	 /* diff */
 	CTL_FLAG_READ_ONLY = 16, /* mount */
 	CTL_FLAG_OTHERS = 32,	 /* mount: others may enter, too */
+	CTL_FLAG_VOLATILE = 64,	 /* mount: fsync waits for nothing */
 };
 
 struct msg {

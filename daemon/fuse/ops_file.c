@@ -55,14 +55,6 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	reply_written(req, err < 0 ? err : (ssize_t)size);
 }
 
-void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
-	      struct fuse_file_info *fi)
-{
-	struct session *s = op_begin(req);
-
-	reply_status(req, env_sync(s->env));
-}
-
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off,
 		  off_t len, struct fuse_file_info *fi)
 {

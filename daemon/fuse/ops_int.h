@@ -5,7 +5,7 @@
  * Doors translate and never decide: what an operation means is fs/env's.
  *
  * Contract
- *   Threads     the session's
+ *   Threads     the one of the session that reads; session_sync any
  */
 #ifndef COWFS_FUSE_OPS_INT_H
 #define COWFS_FUSE_OPS_INT_H
@@ -21,6 +21,12 @@ extern const struct fuse_lowlevel_ops ops_table;
 /* Sends an attribute-only invalidation and says whether the kernel answered
  * that it does not know the inode. */
 bool notify_finds_nothing(struct session *s, uint64_t ino);
+
+/* fsync.c */
+void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
+	      struct fuse_file_info *fi);
+/* Commits for those that wait, and answers them, until nobody waits. */
+void session_sync(struct session *s);
 
 /* ops_dir.c */
 void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
@@ -51,8 +57,6 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 	     struct fuse_file_info *fi);
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size,
 	      off_t off, struct fuse_file_info *fi);
-void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
-	      struct fuse_file_info *fi);
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off,
 		  off_t len, struct fuse_file_info *fi);
 void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence,

@@ -3,7 +3,7 @@
  * How: op_begin counts a reply as owed, every reply_* pays one, and the
  * receive loop checks after each request that nothing is owed: a request
  * without an answer would hang its caller for ever, one with two would answer
- * a stranger's.
+ * a stranger's. An fsync is answered later (fsync.c): joining the list pays.
  *
  * The kernel may keep attributes and names, also names that do not exist, for
  * ever: nothing changes behind its back. Inode numbers are never used twice,
@@ -68,6 +68,18 @@ void reply_status(fuse_req_t req, int err)
 	struct session *s = pay(fuse_req_userdata(req));
 
 	(void)fuse_reply_err(req, err < 0 ? errno_for_kernel(s, err) : 0);
+}
+
+void reply_later(fuse_req_t req)
+{
+	(void)pay(fuse_req_userdata(req));
+}
+
+void reply_synced(fuse_req_t req, int err)
+{
+	if (err < 0)
+		log_error("fsync: %s", err_text(err));
+	(void)fuse_reply_err(req, err < 0 ? EIO : 0);
 }
 
 void reply_none(fuse_req_t req)

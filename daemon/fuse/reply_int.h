@@ -24,6 +24,9 @@ struct session *op_begin(fuse_req_t req);
 
 void reply_status(fuse_req_t req, int err);
 /* Answers a FORGET, which has no answer. */
+/* The operation will be answered by reply_synced, by whatever thread. */
+void reply_later(fuse_req_t req);
+void reply_synced(fuse_req_t req, int err);
 void reply_none(fuse_req_t req);
 /* -ENOENT becomes a negative entry, which the kernel may cache. */
 void reply_lookup(fuse_req_t req, int err, const struct env_attr *attr);

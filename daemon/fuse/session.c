@@ -2,7 +2,8 @@
 /*
  * How: one thread reads the descriptor, serves each request to its end and
  * reads the next. Measured: more threads (with clone_fd or without) are
- * slower, for waking a second one costs more than most requests.
+ * slower, for waking a second one costs more than most requests. Only fsyncs
+ * wait; while one does, another thread reads (fsync.c).
  *
  * The descriptor is read here and not by libfuse, so that the request is in
  * memory where its flags can be seen that libfuse 3.17 does not hand on, and
@@ -114,7 +115,63 @@ static bool may_read_again(int fd, int err)
 	}
 }
 
-static void serve_requests(struct session *s)
+static void *session_main(void *arg);
+
+static int start_thread(struct session *s, pthread_t *ret_thread)
+{
+	pthread_attr_t attr;
+	sigset_t all;
+	sigset_t saved;
+	int err;
+
+	err = pthread_attr_init(&attr);
+	if (err)
+		return -err;
+	/* The new thread inherits the mask. */
+	(void)sigfillset(&all);
+	(void)sigdelset(&all, SIGBUS); /* of the index's map: store/bus.c */
+	(void)pthread_sigmask(SIG_SETMASK, &all, &saved);
+	err = pthread_attr_setstacksize(&attr, STACK_BYTES);
+	if (!err)
+		err = pthread_create(ret_thread, &attr, session_main, s);
+	(void)pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	(void)pthread_attr_destroy(&attr);
+	return -err;
+}
+
+/* Lets another thread read. Says whether there is one. */
+static bool hand_over(struct session *s)
+{
+	bool there;
+
+	mutex_lock(&s->lock);
+	if (!s->has_second)
+		s->has_second = start_thread(s, &s->second) == 0;
+	there = s->has_second;
+	if (there)
+		s->reading = false;
+	(void)pthread_cond_signal(&s->may_read);
+	mutex_unlock(&s->lock);
+	return there;
+}
+
+/* Waits until it is this thread's turn; false: the connection has ended. */
+static bool take_over(struct session *s)
+{
+	bool mine;
+
+	mutex_lock(&s->lock);
+	while (s->reading && !s->ended)
+		(void)pthread_cond_wait(&s->may_read, &s->lock.m);
+	mine = !s->ended;
+	s->reading = s->reading || mine;
+	mutex_unlock(&s->lock);
+	return mine;
+}
+
+/* Returns true when fsyncs wait for this thread, and another one reads; false
+ * at the end of the connection. */
+static bool serve_requests(struct session *s)
 {
 	int fd = fuse_session_fd(s->se);
 	char *data = s->in_map + IN_START;
@@ -124,16 +181,23 @@ static void serve_requests(struct session *s)
 		n = read(fd, data, IN_BYTES);
 		if (n < 0) {
 			if (!may_read_again(fd, errno))
-				return;
+				return false;
 		} else if ((size_t)n < sizeof(struct fuse_in_header)) {
 			log_error("a request of %zd bytes on the FUSE device",
 				  n);
-			return;
+			return false;
 		} else {
 			serve_request(s, data, (size_t)n);
 		}
+		if (s->sync_here) {
+			s->sync_here = false;
+			if (hand_over(s))
+				return true;
+			session_sync(s);
+		}
 	}
 	log_error("the FUSE connection could not be set up");
+	return false;
 }
 
 static void *session_main(void *arg)
@@ -141,11 +205,19 @@ static void *session_main(void *arg)
 	struct session *s = arg;
 	session_end_fn on_end = s->on_end;
 	void *ctx = s->ctx;
+	bool ended;
 
 	(void)pthread_setname_np(pthread_self(), "cowfs-fuse");
-	serve_requests(s);
+	do {
+		if (!take_over(s))
+			return NULL; /* the other one has seen to it */
+		ended = !serve_requests(s);
+		if (!ended)
+			session_sync(s);
+	} while (!ended);
 	mutex_lock(&s->lock);
 	s->ended = true;
+	(void)pthread_cond_broadcast(&s->may_read);
 	(void)pthread_cond_broadcast(&s->end_cond);
 	mutex_unlock(&s->lock);
 	if (on_end)
@@ -202,28 +274,6 @@ static int map_buffers(struct session *s)
 	return 0;
 }
 
-static int start_thread(struct session *s)
-{
-	pthread_attr_t attr;
-	sigset_t all;
-	sigset_t saved;
-	int err;
-
-	err = pthread_attr_init(&attr);
-	if (err)
-		return -err;
-	/* The new thread inherits the mask. */
-	(void)sigfillset(&all);
-	(void)sigdelset(&all, SIGBUS); /* of the index's map: store/bus.c */
-	(void)pthread_sigmask(SIG_SETMASK, &all, &saved);
-	err = pthread_attr_setstacksize(&attr, STACK_BYTES);
-	if (!err)
-		err = pthread_create(&s->thread, &attr, session_main, s);
-	(void)pthread_sigmask(SIG_SETMASK, &saved, NULL);
-	(void)pthread_attr_destroy(&attr);
-	return -err;
-}
-
 /* Frees all but the thread. */
 static void release(struct session *s)
 {
@@ -232,6 +282,7 @@ static void release(struct session *s)
 	if (s->in_map)
 		(void)munmap(s->in_map, MAP_BYTES);
 	(void)pthread_cond_destroy(&s->end_cond);
+	(void)pthread_cond_destroy(&s->may_read);
 	mutex_fini(&s->lock);
 	free(s);
 }
@@ -246,7 +297,9 @@ static struct session *session_new(struct env *e,
 		return NULL;
 	s->env = e;
 	s->debug = options && options->debug;
+	s->waiting_tail = &s->waiting;
 	mutex_init(&s->lock);
+	(void)pthread_cond_init(&s->may_read, NULL);
 	(void)pthread_condattr_init(&attr);
 	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	(void)pthread_cond_init(&s->end_cond, &attr);
@@ -273,7 +326,7 @@ int session_start(struct env *e, int fd, const struct session_options *options,
 		err = adopt_fd(s, fd);
 	if (err == 0) {
 		(void)TAKE_FD(owned);
-		err = start_thread(s);
+		err = start_thread(s, &s->thread);
 	}
 	if (err < 0) {
 		release(s);
@@ -307,7 +360,10 @@ void session_free(struct session *s)
 {
 	if (!s)
 		return;
+	/* whichever has seen the end: the other one starts no thread any more */
 	(void)pthread_join(s->thread, NULL);
+	if (s->has_second)
+		(void)pthread_join(s->second, NULL);
 	release(s);
 }
 

@@ -2,12 +2,14 @@
 /*
  * session_int.h - the state of one connection, shared by the door's files.
  *
- * Everything but `ended` belongs to the session's thread; the counters may be
- * read by others (relaxed).
+ * A session has one thread that reads, and a second one from the first fsync on
+ * (fsync.c): one of them reads at a time. Everything that is not protected by
+ * the lock belongs to the one that does; the counters may be read by others
+ * (relaxed).
  *
  * Contract
  *   Ownership   session_free
- *   Threads     the session's, unless noted at the field
+ *   Threads     the one that reads, unless noted at the field
  */
 #ifndef COWFS_FUSE_SESSION_INT_H
 #define COWFS_FUSE_SESSION_INT_H
@@ -50,10 +52,19 @@ struct session {
 	char *out;    /* answers are built here, SESSION_MAX_IO */
 	struct session_counters count;
 
+	bool sync_here; /* this thread is to serve those that wait */
+
 	pthread_t thread;
 	struct mutex lock;
 	pthread_cond_t end_cond;
-	bool ended; /* protected by lock */
+	/* protected by lock */
+	bool ended;
+	bool reading; /* a thread reads */
+	bool syncing; /* a thread serves those that wait */
+	bool has_second;
+	pthread_t second;
+	pthread_cond_t may_read;
+	struct waiting *waiting, **waiting_tail; /* fsyncs, in order */
 };
 
 /* Adds one to a counter that other threads may read. */

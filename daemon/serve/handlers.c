@@ -159,6 +159,7 @@ static int show_acquired(struct server *s, struct envs_entry *entry,
 	msg_put_u64(done, CTL_TAG_CHANGED, st.changed_inodes);
 	msg_put_u64(done, CTL_TAG_DATA, st.data_bytes);
 	msg_put_u64(done, CTL_TAG_JOURNAL, st.journal_bytes);
+	msg_put_u64(done, CTL_TAG_VOLATILE, st.is_volatile);
 	return 0;
 }
 

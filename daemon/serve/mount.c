@@ -173,6 +173,15 @@ static void note_made(struct server *s, const char *name, struct env_info *info,
 		log_warn("%s: cannot note its mount point", name);
 }
 
+/* What opening had to say of one that was opened: a tail that was cut off. */
+static void log_notes(const struct diag *diag)
+{
+	const char *line;
+
+	for (size_t i = 0; (line = diag_line(diag, i)); i++)
+		log_warn("%s", line);
+}
+
 /* Mounts an environment whose folder exists. Returns a code. */
 static int mount_folder(struct server *s, struct envs_entry *entry,
 			struct env_info *info, uint64_t flags,
@@ -180,7 +189,9 @@ static int mount_folder(struct server *s, struct envs_entry *entry,
 {
 	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
 	_cleanup_free_ struct envs_mount *m = calloc(1, sizeof *m);
-	unsigned open_flags = flags & CTL_FLAG_READ_ONLY ? ENV_READ_ONLY : 0;
+	unsigned open_flags =
+		(flags & CTL_FLAG_READ_ONLY ? ENV_READ_ONLY : 0) |
+		(flags & CTL_FLAG_VOLATILE ? ENV_VOLATILE : 0);
 	int fd;
 	int r;
 
@@ -196,16 +207,22 @@ static int mount_folder(struct server *s, struct envs_entry *entry,
 		diag_add(diag, "%s: cannot open: %s", entry->name, err_text(r));
 		return r == -EBUSY ? CODE_BUSY : CODE_FAILED;
 	}
+	log_notes(diag);
 	fd = ask_keeper(s, info, flags, m, reply);
 	if (fd < 0) {
 		env_close(m->env);
 		return fail_mount(diag, m->path, fd, reply);
 	}
-	r = start_session(s, entry, m, fd);
+	r = tend_add(s->tend, m->env);
+	if (r < 0)
+		(void)close(fd);
+	else
+		r = start_session(s, entry, m, fd);
 	if (r < 0) {
 		diag_add(diag, "%s: cannot serve: %s", entry->name,
 			 err_text(r));
 		undo_mount(s, m, reply);
+		tend_remove(s->tend, m->env);
 		env_close(m->env);
 		return CODE_FAILED;
 	}

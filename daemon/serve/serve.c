@@ -46,6 +46,7 @@ static void keeper_lost(void *ctx)
 static void server_fini(struct server *s)
 {
 	worker_free(s->worker);
+	tend_free(s->tend);
 	link_free(s->link);
 	envs_free(s->envs);
 	store_close(s->store);
@@ -71,6 +72,8 @@ static int server_init(struct server *s, const struct serve_args *args,
 		r = envs_new(&s->envs);
 	if (r == 0)
 		r = worker_new(&s->worker);
+	if (r == 0)
+		r = tend_new(&s->tend);
 	if (r == 0)
 		r = link_new(args->keeper, keeper_lost, s, &s->link);
 	if (r == 0)

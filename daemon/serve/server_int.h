@@ -18,6 +18,7 @@
 #include "env/env.h"
 #include "serve/envs_int.h"
 #include "serve/link_int.h"
+#include "serve/tend_int.h"
 #include "serve/worker_int.h"
 
 enum {
@@ -32,6 +33,7 @@ struct server {
 	struct store *store;
 	struct link *link;
 	struct worker *worker;
+	struct tend *tend;
 	struct envs *envs;
 	int events; /* eventfd that wakes the main thread */
 	int64_t started_sec;

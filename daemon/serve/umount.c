@@ -113,6 +113,7 @@ static struct env *take_env(struct server *s, struct envs_entry *entry)
 	struct env *env = entry->mount.env;
 
 	session_free(entry->mount.session);
+	tend_remove(s->tend, env);
 	link_forget(s->link, entry->mount.keeper_id);
 	envs_clear(entry);
 	return env;
@@ -169,6 +170,16 @@ static int throw_away(struct server *s, const char *name, struct env *env,
 	return CODE_DONE;
 }
 
+/* Closes one that is kept: what it has is on stable storage then. */
+static void close_kept(const char *name, struct env *env)
+{
+	int r = env_close_kept(env);
+
+	if (r < 0)
+		log_error("%s: kept, but its last commit failed: %s", name,
+			  err_text(r));
+}
+
 static int keep_changed(const char *name, uint64_t count, struct diag *diag)
 {
 	diag_add(diag, "%s: %llu changed path%s kept", name,
@@ -191,13 +202,13 @@ static int decide(struct server *s, const char *name, struct env *env,
 	if (flags & CTL_FLAG_DISCARD)
 		return throw_away(s, name, env, diag);
 	if (flags & CTL_FLAG_KEEP) {
-		env_close(env);
+		close_kept(name, env);
 		return CODE_DONE;
 	}
 	r = count_changes(env, &count);
 	if (r == 0 && count == 0)
 		return throw_away(s, name, env, diag);
-	env_close(env);
+	close_kept(name, env);
 	if (r < 0) {
 		diag_add(diag, "%s: its changes cannot be read: %s; kept", name,
 			 err_text(r));
@@ -338,7 +349,7 @@ void umount_reap(struct server *s, struct envs_entry *entry)
 		(void)!ask(s, entry, KEEPER_UMOUNT, KEEPER_FLAG_DETACH, reply);
 	free(reply);
 	log_info("%s: its connection ended; kept", entry->name);
-	env_close(take_env(s, entry));
+	close_kept(entry->name, take_env(s, entry));
 }
 
 static void reap_by_name(void *ctx, void *arg)
@@ -389,7 +400,10 @@ static void keep_one(struct server *s, const char *name)
 	 * acknowledged is in the journal. */
 	if (entry->mount.state != ENVS_NONE &&
 	    session_wait_end(entry->mount.session, LAST_WAIT_MS) == 0)
-		env_close(take_env(s, entry));
+		close_kept(name, take_env(s, entry));
+	else if (entry->mount.state != ENVS_NONE &&
+		 env_sync(entry->mount.env) < 0)
+		log_error("%s: its last commit failed", name);
 	envs_release(entry);
 	free(reply);
 }

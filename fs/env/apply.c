@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/name.h"
 
 #include <string.h>
@@ -303,6 +304,105 @@ static int apply_free(struct env *e, struct bytes *r)
 	return 0;
 }
 
+static int apply_counters(struct env *e, struct bytes *r)
+{
+	uint64_t ino = bytes_u64(r), block = bytes_u64(r);
+
+	if (r->bad || ino > FORMAT_MAX_INODE || block > DATA_MAX_BLOCK)
+		return -EFSCORRUPTED;
+	e->next_ino = MAX(e->next_ino, ino);
+	e->data.next_block = MAX(e->data.next_block, block);
+	return 0;
+}
+
+static int apply_opaque(struct env *e, struct bytes *r)
+{
+	uint64_t ino = take_ino(r);
+	struct inode *dir;
+	int ret;
+
+	if (r->bad)
+		return -EFSCORRUPTED;
+	ret = need_dir(e, ino, &dir);
+	if (ret < 0)
+		return ret;
+	dir->names->live = 0;
+	return dir_removed(e, dir);
+}
+
+static int apply_cookie(struct env *e, struct bytes *r)
+{
+	uint64_t ino = take_ino(r), next = bytes_u64(r);
+	struct inode *dir;
+	int ret;
+
+	if (r->bad)
+		return -EFSCORRUPTED;
+	ret = need_dir(e, ino, &dir);
+	if (ret >= 0)
+		dir->names->next_cookie = MAX(dir->names->next_cookie, next);
+	return ret;
+}
+
+/* What replay.c makes of it has nothing to do with the state. */
+static int apply_commit(struct bytes *r)
+{
+	(void)bytes_u64(r);
+	(void)bytes_u64(r);
+	return bytes_u8(r) & ~COMMIT_FULL || r->bad ? -EFSCORRUPTED : 0;
+}
+
+static int apply_boot(struct bytes *r)
+{
+	return bytes_take(r, BOOT_ID_BYTES) ? 0 : -EFSCORRUPTED;
+}
+
+/* There are no checkpoints yet, so everything is of the first epoch. */
+static int apply_epoch(struct bytes *r)
+{
+	return bytes_u64(r) || r->bad ? -EFSCORRUPTED : 0;
+}
+
+static int apply_data(struct env *e, struct bytes *r)
+{
+	uint64_t block = bytes_u64(r);
+	const uint8_t *p = bytes_take(r, ENV_BLOCK);
+	int ret;
+
+	if (!p || block < BLOCK_FIRST || block >= DATA_MAX_BLOCK)
+		return -EFSCORRUPTED;
+	if (!e->writes_data)
+		return 0;
+	ret = data_need(e);
+	if (ret >= 0)
+		ret = io_pwrite(e->data.fd, p, ENV_BLOCK,
+				block << ENV_BLOCK_SHIFT);
+	return ret;
+}
+
+/* Items that are about the journal itself. */
+static int apply_special(struct env *e, uint8_t type, struct bytes *r)
+{
+	switch (type) {
+	case ITEM_COUNTERS:
+		return apply_counters(e, r);
+	case ITEM_COOKIE:
+		return apply_cookie(e, r);
+	case ITEM_OPAQUE:
+		return apply_opaque(e, r);
+	case ITEM_COMMIT:
+		return apply_commit(r);
+	case ITEM_BOOT:
+		return apply_boot(r);
+	case ITEM_EPOCH:
+		return apply_epoch(r);
+	case ITEM_DATA:
+		return apply_data(e, r);
+	default:
+		return -EFSCORRUPTED;
+	}
+}
+
 static int apply_item(struct env *e, uint8_t type, struct bytes *r)
 {
 	switch (type) {
@@ -327,7 +427,7 @@ static int apply_item(struct env *e, uint8_t type, struct bytes *r)
 	case ITEM_FREE:
 		return apply_free(e, r);
 	default:
-		return -EFSCORRUPTED;
+		return apply_special(e, type, r);
 	}
 }
 

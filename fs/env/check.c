@@ -97,7 +97,8 @@ static int check_frames(const struct checking *c)
 {
 	_cleanup_diag_ struct diag diag = {0};
 	struct env *e = NULL;
-	const int r = env_open(c->store, c->name, ENV_READ_ONLY, &diag, &e);
+	const int r = env_open(c->store, c->name, ENV_READ_ONLY | ENV_CHECK,
+			       &diag, &e);
 	const char *line = diag_line(&diag, 0);
 
 	env_close(e);

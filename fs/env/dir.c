@@ -149,15 +149,18 @@ int env_mknod(struct env *e, uint64_t parent, const char *name, uint32_t mode,
 {
 	struct place p = {parent, name, NULL};
 	struct iattr a = {.mode = mode, .nlink = 1};
+	bool tried = false;
 	int r;
 
 	if (!(mode & S_IFMT))
 		a.mode |= S_IFREG;
 	if (S_ISCHR(mode) || S_ISBLK(mode))
 		a.rdev = rdev;
-	mutex_lock(&e->lock);
-	r = make_locked(e, &p, &a, cred, ret_attr);
-	mutex_unlock(&e->lock);
+	do {
+		mutex_lock(&e->lock);
+		r = make_locked(e, &p, &a, cred, ret_attr);
+		mutex_unlock(&e->lock);
+	} while (commit_makes_room(e, r, &tried));
 	return r;
 }
 
@@ -166,11 +169,14 @@ int env_mkdir(struct env *e, uint64_t parent, const char *name, uint32_t mode,
 {
 	struct place p = {parent, name, NULL};
 	struct iattr a = {.mode = S_IFDIR | (mode & 07777), .nlink = 2};
+	bool tried = false;
 	int r;
 
-	mutex_lock(&e->lock);
-	r = make_locked(e, &p, &a, cred, ret_attr);
-	mutex_unlock(&e->lock);
+	do {
+		mutex_lock(&e->lock);
+		r = make_locked(e, &p, &a, cred, ret_attr);
+		mutex_unlock(&e->lock);
+	} while (commit_makes_room(e, r, &tried));
 	return r;
 }
 
@@ -180,6 +186,7 @@ int env_symlink(struct env *e, uint64_t parent, const char *name,
 {
 	struct place p = {parent, name, target};
 	struct iattr a = {.mode = S_IFLNK | 0777, .nlink = 1};
+	bool tried = false;
 	int r;
 
 	a.size = strlen(target);
@@ -187,9 +194,11 @@ int env_symlink(struct env *e, uint64_t parent, const char *name,
 		return -ENOENT;
 	if (a.size > FORMAT_MAX_TARGET)
 		return -ENAMETOOLONG;
-	mutex_lock(&e->lock);
-	r = make_locked(e, &p, &a, cred, ret_attr);
-	mutex_unlock(&e->lock);
+	do {
+		mutex_lock(&e->lock);
+		r = make_locked(e, &p, &a, cred, ret_attr);
+		mutex_unlock(&e->lock);
+	} while (commit_makes_room(e, r, &tried));
 	return r;
 }
 
@@ -260,11 +269,14 @@ static int link_locked(struct env *e, uint64_t ino, uint64_t parent_ino,
 int env_link(struct env *e, uint64_t ino, uint64_t new_parent,
 	     const char *new_name, struct env_attr *ret_attr)
 {
+	bool tried = false;
 	int r;
 
-	mutex_lock(&e->lock);
-	r = link_locked(e, ino, new_parent, new_name, ret_attr);
-	mutex_unlock(&e->lock);
+	do {
+		mutex_lock(&e->lock);
+		r = link_locked(e, ino, new_parent, new_name, ret_attr);
+		mutex_unlock(&e->lock);
+	} while (commit_makes_room(e, r, &tried));
 	return r;
 }
 

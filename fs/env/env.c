@@ -244,6 +244,10 @@ static int env_load(struct env *e, struct diag *diag)
 	if (r < 0)
 		return r;
 	env_reap_all(e);
+	r = data_find_free(e);
+	if (r < 0)
+		return diag_fail(diag, r, "%s: what its files own: %s", e->name,
+				 err_text(r));
 	/* what a killed server wrote and never recorded would show as old
 	 * bytes in fresh blocks */
 	if (e->data.fd >= 0 && !e->read_only)
@@ -252,8 +256,8 @@ static int env_load(struct env *e, struct diag *diag)
 	return r;
 }
 
-int env_open(struct store *s, const char *name, unsigned flags,
-	     struct diag *diag, struct env **ret_env)
+static int open_once(struct store *s, const char *name, unsigned flags,
+		     struct diag *diag, struct env **ret_env)
 {
 	struct env *e;
 	int r;
@@ -265,7 +269,10 @@ int env_open(struct store *s, const char *name, unsigned flags,
 		return -ENOMEM;
 	mutex_init(&e->lock);
 	e->store = s;
+	(void)pthread_cond_init(&e->commits.ended, NULL);
 	e->read_only = flags & ENV_READ_ONLY;
+	e->checks = flags & ENV_CHECK;
+	e->is_volatile = flags & ENV_VOLATILE;
 	e->journal.fd = e->data.fd = -1;
 	e->data.next_block = BLOCK_FIRST;
 	(void)snprintf(e->name, sizeof e->name, "%s", name);
@@ -286,6 +293,22 @@ int env_open(struct store *s, const char *name, unsigned flags,
 	return 0;
 }
 
+int env_open(struct store *s, const char *name, unsigned flags,
+	     struct diag *diag, struct env **ret_env)
+{
+	int r = open_once(s, name, flags, diag, ret_env);
+
+	if (r != -ESTALE)
+		return r;
+	/* content stands in the journal that has to go into the data file
+	 * first: what is opened for reading only cannot do that */
+	r = open_once(s, name, 0, diag, ret_env);
+	if (r < 0)
+		return r;
+	env_close(*ret_env);
+	return open_once(s, name, flags, diag, ret_env);
+}
+
 void env_close(struct env *e)
 {
 	if (!e)
@@ -297,6 +320,7 @@ void env_close(struct env *e)
 	buf_fini(&e->tx);
 	if (e->dirfd >= 0)
 		(void)close(e->dirfd);
+	(void)pthread_cond_destroy(&e->commits.ended);
 	mutex_fini(&e->lock);
 	free(e);
 }
@@ -332,6 +356,7 @@ void env_stat(struct env *e, struct env_stat *ret_stat)
 		.base_inodes = e->base.last_ino,
 		.changed_inodes = e->inodes.count,
 		.journal_bytes = e->journal.end,
+		.is_volatile = e->is_volatile,
 	};
 	if (e->data.fd >= 0 && fstat(e->data.fd, &st) >= 0)
 		ret_stat->data_bytes = (uint64_t)st.st_blocks * 512;
@@ -339,53 +364,6 @@ void env_stat(struct env *e, struct env_stat *ret_stat)
 }
 
 /* --- the whole ------------------------------------------------------------ */
-
-/* Puts the folder's names on stable storage, once after each new file. */
-static int sync_names(struct env *e)
-{
-	_cleanup_close_ int envs = openat(store_fd(e->store), "envs",
-					  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_close_ int file = openat(e->dirfd, "env",
-					  O_RDONLY | O_CLOEXEC);
-
-	int r = envs < 0 || file < 0 ? -errno : 0;
-
-	if (r == 0)
-		r = io_sync_data(file);
-	if (r == 0)
-		r = io_sync_dir(e->dirfd);
-	return r == 0 ? io_sync_dir(envs) : r;
-}
-
-int env_sync(struct env *e)
-{
-	int data, journal, r = 0;
-	bool names;
-
-	mutex_lock(&e->lock);
-	data = e->data.fd;
-	journal = e->journal.fd;
-	names = !e->dir_synced;
-	if (e->journal.broken)
-		r = -EIO;
-	mutex_unlock(&e->lock);
-	/* without the lock: the descriptors live as long as the environment,
-	 * and nobody shall wait for the disk who did not ask for it */
-	if (r < 0 || e->read_only)
-		return r;
-	if (data >= 0)
-		r = io_sync_data(data);
-	if (r == 0 && journal >= 0)
-		r = io_sync_data(journal);
-	if (r == 0 && names)
-		r = sync_names(e);
-	if (r >= 0 && names) {
-		mutex_lock(&e->lock);
-		e->dir_synced = e->journal.fd == journal && e->data.fd == data;
-		mutex_unlock(&e->lock);
-	}
-	return r;
-}
 
 int env_statfs(struct env *e, struct env_space *ret_space)
 {

@@ -78,14 +78,19 @@ _must_check_ int env_write_info(struct store *s, const char *name,
 
 enum env_open_flags {
 	ENV_READ_ONLY = 1, /* changes nothing in the folder either */
+	ENV_CHECK = 2,	   /* with it: for fsck, which reads no content */
+	ENV_VOLATILE = 4,  /* env_sync waits for nothing */
 };
 
 /* Opens it by replaying its journal. -EBUSY: open elsewhere. -EFSBADCRC: the
  * journal is damaged before its end; nothing was changed. */
 _must_check_ int env_open(struct store *s, const char *name, unsigned flags,
 			  struct diag *diag, struct env **ret_env);
-/* Closes; everything acknowledged is in the files already. NULL is allowed. */
+/* Closes; everything acknowledged is in the files already, not necessarily on
+ * stable storage. NULL is allowed. */
 void env_close(struct env *e);
+/* The same, but commits before: for an environment that is kept. */
+_must_check_ int env_close_kept(struct env *e);
 /* Says whether anything differs from the snapshot, cheaply: false may be
  * "changed and undone". */
 bool env_is_pristine(struct env *e);
@@ -104,6 +109,7 @@ struct env_stat {
 	uint64_t changed_inodes;
 	uint64_t data_bytes;	/* allocated in the data file */
 	uint64_t journal_bytes;
+	bool is_volatile;
 };
 void env_stat(struct env *e, struct env_stat *ret_stat);
 
@@ -193,8 +199,21 @@ _must_check_ int env_seek(struct env *e, uint64_t ino, uint64_t offset,
 _must_check_ ssize_t env_copy_range(struct env *e, uint64_t in,
 				    uint64_t in_offset, uint64_t out,
 				    uint64_t out_offset, size_t n);
-/* Puts everything acknowledged on stable storage. */
+/* Puts everything acknowledged on stable storage. Callers that wait at the same
+ * time share the work; others are not held up. */
 _must_check_ int env_sync(struct env *e);
+/* Says whether env_sync would have nothing to wait for. Cheap. */
+bool env_is_synced(struct env *e);
+
+/* Has fn called at the first change after a commit, and at once when there is
+ * something to do already. It runs with the lock held and must not call back.
+ */
+typedef void (*env_dirty_fn)(void *ctx);
+void env_on_dirty(struct env *e, env_dirty_fn fn, void *ctx);
+/* Does what is due: a commit some seconds after the first change, giving freed
+ * room back, compacting the journal. From one thread at a time. Returns after
+ * how many milliseconds to call again; 0: not before fn was called. */
+unsigned env_tend(struct env *e);
 
 struct env_space {
 	uint64_t block_size;

@@ -3,8 +3,10 @@
  * env_int.h - the state of an environment and what its files share.
  *
  * base.c reads the snapshot; itable.c, dents.c and data.c hold what changed;
- * journal.c frames transactions; apply.c is the only place that changes state,
- * from the same bytes live and at replay; dir.c, rename.c, file.c, meta.c and
+ * tx.c composes transactions, journal.c frames and appends them, frames.c and
+ * replay.c read them again; commit.c puts them on stable storage, compact.c
+ * makes the file short; apply.c is the only place that changes state, from the
+ * same bytes live and at replay; dir.c, rename.c, file.c, meta.c and
  * xattr.c are the operations: check, compose a transaction, commit it.
  *
  * Contract
@@ -14,6 +16,7 @@
 #ifndef COWFS_ENV_ENV_INT_H
 #define COWFS_ENV_ENV_INT_H
 
+#include "base/boot.h"
 #include "base/hmap.h"
 #include "base/mutex.h"
 #include "env/env.h"
@@ -255,13 +258,47 @@ struct range {
 	uint64_t block, count;
 };
 
+/* Blocks of the data file; sorted and joined where it says so. */
+struct ranges {
+	struct range *v;
+	size_t len, cap;
+	uint64_t blocks; /* all of them */
+};
+
+void ranges_fini(struct ranges *l);
+/* Appends; a list that cannot grow loses them. */
+void ranges_add(struct ranges *l, uint64_t block, uint64_t count);
+/* Sorts and joins. */
+void ranges_sort(struct ranges *l);
+/* Appends all of one list to another and empties it. */
+void ranges_move(struct ranges *to, struct ranges *from);
+/* Takes blocks that follow each other, from *at on; BLOCK_NONE: there are none
+ * nearby. */
+uint64_t ranges_take(struct ranges *l, size_t *at, uint64_t count);
+
+enum {
+	DATA_DIRTY_MOST = 17, /* blocks that a commit may copy: 64 KiB */
+	DATA_TAKEN_MOST = 32,
+};
+
 struct data {
 	int fd; /* -1 until the first write */
 	uint64_t next_block;
-	struct range *freed; /* not punched yet */
-	size_t freed_len, freed_cap;
-	uint64_t freed_blocks;
-	uint64_t used_blocks;
+	uint64_t op_start; /* next_block when the operation began: blocks from
+			      there on read as zeros */
+	struct range taken[DATA_TAKEN_MOST]; /* by the operation */
+	unsigned taken_len;
+	/* a block that a record frees goes from one list to the next: */
+	struct ranges freed;   /* no commit covers the record yet */
+	struct ranges freeing; /* the one that runs does */
+	struct ranges spare;   /* free; sorted */
+	struct ranges holes;   /* free, and punched out; sorted */
+	size_t spare_at;       /* where the next one is looked for */
+	/* written since the last commit */
+	uint64_t dirty[DATA_DIRTY_MOST];
+	unsigned dirty_len;
+	bool dirty_much; /* more than that */
+	bool unsynced;	 /* written since the file was last synced */
 };
 
 /* A run of file blocks of one kind. */
@@ -284,11 +321,31 @@ void map_free(struct env *e, struct inode *in);
 /* Opens the file if there is one; makes it. */
 _must_check_ int data_open(struct env *e);
 _must_check_ int data_need(struct env *e);
-/* Hands out fresh blocks at the end of the data file; they read as zeros. */
+/* Begins an operation that takes blocks; data_undo gives them back when it
+ * has failed. */
+void data_begin(struct env *e);
+void data_undo(struct env *e);
+/* Hands blocks out. Those from op_start on read as zeros, others hold anything.
+ */
 uint64_t data_alloc(struct env *e, uint64_t count);
+/* The same, at the end of the file: they read as zeros. */
+uint64_t data_alloc_fresh(struct env *e, uint64_t count);
+/* What a record has freed; free after a commit that covers it. */
 void data_free(struct env *e, uint64_t block, uint64_t count);
-/* Gives what was freed back to the host now; a failure only costs space. */
-void data_punch(struct env *e);
+/* A commit begins, and has ended well: what it covers is free. */
+void data_freeing(struct env *e);
+void data_freed(struct env *e);
+/* After replay: every block below next_block that no file has counts as just
+ * freed. */
+_must_check_ int data_find_free(struct env *e);
+/* Takes some spare blocks out to punch (all: whatever their number), at most
+ * max ranges; data_punched puts them back. Returns how many ranges. */
+size_t data_take_spare(struct env *e, bool all, struct range *v, size_t max);
+void data_punched(struct env *e, const struct range *v, size_t len, bool last);
+/* Punches one range; without the lock. */
+void data_punch(int fd, const struct range *r);
+/* Blocks that files have. */
+uint64_t data_used(const struct env *e);
 /* Says whether the host's disk has room for n more bytes. */
 bool data_has_room(struct env *e, uint64_t n);
 void data_close(struct env *e);
@@ -315,7 +372,10 @@ enum item_type {
 	ITEM_COMMIT = 14, /* what comes before is on stable storage */
 	ITEM_BOOT = 15,	  /* boot id of the machine that wrote what follows */
 	ITEM_EPOCH = 16,  /* of checkpoints */
+	ITEM_DATA = 17,	  /* block of the data file, its bytes */
 };
+
+enum { COMMIT_FULL = 1 }; /* the data file was synced, too */
 
 /* Blocks that one ITEM_MAP may name: what a frame can ask for is bounded. */
 enum { TX_MAP_MOST = 1 << 19 };
@@ -325,9 +385,31 @@ struct journal {
 	uint64_t end; /* bytes that are whole */
 	uint64_t seq; /* of the next frame */
 	uint64_t salt; /* of the checksums */
+	bool booted;  /* a BOOT record of this boot is in it */
 	bool broken;  /* memory and file may differ: only reading goes on */
 	bool frees;   /* the transaction gives room back: it may take the last */
 	uint64_t allocated; /* bytes that the host has promised */
+	uint64_t zeroed;    /* the file's length: zeros behind `end` */
+	uint64_t covered;   /* frames below are committed */
+	uint64_t synced;    /* frames below are on stable storage */
+	uint64_t copied;    /* bytes of data that commit records carry */
+	uint64_t state;	    /* bytes that the state took when compacted last */
+	uint64_t retry;	    /* no compaction before it has so many bytes */
+};
+
+/* Commits, one after the other (commit.c). Whoever runs one has `running`. */
+struct commits {
+	pthread_cond_t ended;
+	bool running;
+	uint64_t started, done; /* how many */
+	int err;		/* of the last */
+	unsigned asked;		/* commits that somebody waited for */
+	uint64_t dirty_ns;	/* when the first change since came; 0: none */
+	uint64_t seen;		/* started, when env_tend looked last */
+	bool told;		/* on_dirty was called, and env_tend is to come */
+	bool urgent;		/* the same, for much freed room */
+	env_dirty_fn on_dirty;
+	void *ctx;
 };
 
 void tx_begin(struct env *e);
@@ -345,20 +427,85 @@ void tx_xattr(struct env *e, uint64_t ino, const char *name, const void *value,
 	      size_t len);
 void tx_xgone(struct env *e, uint64_t ino, const char *name);
 void tx_target(struct env *e, uint64_t ino, const char *target);
+void tx_counters(struct env *e);
+void tx_cookie(struct env *e, uint64_t dir, uint64_t next);
+void tx_opaque(struct env *e, uint64_t dir);
+/* A commit: all frames before but `uncovered` are committed, all but `unsynced`
+ * were on stable storage before. */
+void tx_covers(struct env *e, uint64_t uncovered, uint64_t unsynced, bool full);
+void tx_boot(struct env *e, const char *id);
+void tx_data(struct env *e, uint64_t block, const uint8_t data[ENV_BLOCK]);
 /* Appends the transaction to the journal and applies it. When it fails before
  * the append nothing has changed. */
 _must_check_ int tx_commit(struct env *e);
+/* Appends a commit record, which changes nothing. */
+_must_check_ int journal_append_commit(struct env *e);
 /* Applies the items of one frame. -EFSCORRUPTED: they make no sense. */
 _must_check_ int apply_items(struct env *e, const uint8_t *items, size_t len);
-/* Says whether these are the first bytes of a journal of that snapshot. */
+
 enum {
 	JOURNAL_HEADER_BYTES = 48, /* magic, version, snapshot, salt, checksum */
+	JOURNAL_FRAME_BYTES = 24,  /* magic, length, sequence, checksum */
+	JOURNAL_FRAME_MAX = 4 << 20,
 };
+#define JOURNAL_NEW "journal.new"
+
+/* Says whether these are the first bytes of a journal of that snapshot. */
 bool journal_is_header(const uint8_t h[JOURNAL_HEADER_BYTES],
 		       const struct oid *snapshot);
-/* Replays the file; cuts a torn tail unless read-only. */
+/* Makes a file with a header and nothing in it. */
+_must_check_ int journal_make(struct env *e, const char *name, int *ret_fd,
+			      uint64_t *ret_salt);
+/* Sees to it that the host has room for n bytes more and some spare ones. */
+_must_check_ int journal_reserve(struct env *e, uint64_t n);
+/* Writes zeros behind the end, if fewer than n bytes of them are there: records
+ * that overwrite them do not make the file longer, which makes syncing it
+ * cheap. A failure costs only time. */
+void journal_zero_ahead(struct env *e, uint64_t n);
+/* Cuts them off again. */
+void journal_cut_zeros(struct env *e);
+uint64_t journal_checksum(uint64_t salt, const uint8_t *frame, size_t len);
+/* Fills in the head of a frame of len bytes of items. */
+void journal_frame(uint64_t salt, uint64_t seq, uint8_t *frame, size_t len);
+/* Replays the file; cuts off what does not count, unless read-only. */
 _must_check_ int journal_open(struct env *e, struct diag *diag);
+/* Replays the frames of the first `end` bytes and nothing else. */
+_must_check_ int journal_replay_prefix(struct env *e, uint64_t end);
 void journal_close(struct env *e);
+
+/* Reading frames (frames.c). */
+struct frames {
+	int fd;
+	uint64_t salt, size;
+	uint64_t pos, seq; /* of the next frame */
+	uint8_t *window;
+	size_t cap, len;
+	uint64_t at; /* of the window in the file */
+};
+void frames_init(struct frames *f, int fd, uint64_t salt, uint64_t size);
+void frames_fini(struct frames *f);
+/* Takes the next frame: 1; 0 at the end or at one that is not whole. The items
+ * are lent until the next call. */
+_must_check_ int frames_next(struct frames *f, const uint8_t **ret_items,
+			     size_t *ret_len);
+/* Looks at the frame at pos, whatever its number: 1 when it is whole. */
+_must_check_ int frames_at(struct frames *f, uint64_t pos,
+			   const uint8_t **ret_frame, size_t *ret_len);
+/* Finds the first whole later frame from a place on: 1, or 0. */
+_must_check_ int frames_find(struct frames *f, uint64_t from,
+			     uint64_t *ret_pos);
+
+/* --- commits (commit.c, compact.c) -------------------------------------- */
+
+/* Notes that there is something to commit. */
+void commit_note_change(struct env *e);
+/* After -ENOSPC: commits and gives back what was freed. Says whether trying
+ * again may help; `tried` is false at first. */
+_must_check_ bool commit_makes_room(struct env *e, int err, bool *tried);
+/* Says whether the journal is much longer than what it says. */
+bool compact_is_due(const struct env *e);
+/* Makes it short; without the lock, in one thread at a time. */
+_must_check_ int compact_run(struct env *e);
 
 /* --- ACLs (acl.c): the xattr form of the kernel ------------------------- */
 
@@ -382,6 +529,8 @@ _must_check_ int xattr_unset(struct env *e, struct inode *in, const char *name);
 /* Encodes all of an inode's xattrs in xset form (empty when none). */
 _must_check_ int xattr_encode(struct env *e, uint64_t ino, struct buf *out);
 void xattr_free_all(struct inode *in);
+/* Adds to the transaction that what the base has is gone, name by name. */
+_must_check_ int xattr_gone_base(struct env *e, const struct inode *in);
 
 /* --- shared by operations ----------------------------------------------- */
 
@@ -421,7 +570,8 @@ struct env {
 	char name[65];
 	int dirfd;
 	bool read_only;
-	bool dir_synced; /* the folder's own names are on stable storage */
+	bool checks;   /* for fsck: content is not asked for */
+	bool is_volatile; /* fsync waits for nothing */
 	struct env_info info;
 	/* protected by lock */
 	struct base base;
@@ -429,9 +579,18 @@ struct env {
 	uint64_t next_ino;
 	struct data data;
 	struct journal journal;
-	struct buf tx; /* the transaction being composed */
+	struct commits commits;
+	bool dir_synced;  /* the folder's names are on stable storage */
+	bool writes_data; /* replay: data that records carry is due */
+	struct buf tx;	  /* the transaction being composed */
 };
 
+/* Commits what is there now, and waits for it; the lock is let go meanwhile.
+ * full: the data file, too. */
+_must_check_ int commit_locked(struct env *e, bool full) REQUIRES(&e->lock);
+/* Becomes who runs commits, and ceases to be. */
+void commit_enter(struct env *e) REQUIRES(&e->lock);
+void commit_leave(struct env *e) REQUIRES(&e->lock);
 /* No directory is deeper, however they were moved: whoever walks further up
  * walks in a circle. */
 static inline uint64_t env_max_depth(const struct env *e)

@@ -119,17 +119,20 @@ static int write_partial(struct env *e, const struct inode *in,
 	uint8_t whole[ENV_BLOCK];
 	uint64_t start = offset - offset % ENV_BLOCK;
 	size_t in_block = offset % ENV_BLOCK;
+	bool based = in->base_size > start;
 	int r = 0;
 
-	if (in->base_size > start) {
+	/* where nothing of the base shows it is zeros, as fresh blocks are */
+	if (!based && block >= e->data.op_start)
+		return data_write(e, data, n, POS_OF(block) + in_block);
+	if (based)
 		r = read_blocks(e, in, whole, ENV_BLOCK, start);
-		if (r < 0)
-			return r;
-		memcpy(whole + in_block, data, n);
-		return data_write(e, whole, ENV_BLOCK, POS_OF(block));
-	}
-	/* nothing of the base shows there, and fresh blocks are zeros */
-	return data_write(e, data, n, POS_OF(block) + in_block);
+	else
+		memset(whole, 0, sizeof whole);
+	if (r < 0)
+		return r;
+	memcpy(whole + in_block, data, n);
+	return data_write(e, whole, ENV_BLOCK, POS_OF(block));
 }
 
 /* Writes into a run of blocks that the file does not own yet. */
@@ -202,22 +205,13 @@ static int file_begin(struct env *e, uint64_t ino, uint64_t end,
 		return r;
 	if (!S_ISREG((*ret_inode)->a.mode))
 		return -EINVAL;
+	data_begin(e);
 	return data_need(e);
-}
-
-/* After a failure: gives the blocks back that no record names. */
-static void drop_unrecorded(struct env *e, int r, uint64_t fresh)
-{
-	if (r >= 0 || e->journal.broken)
-		return;
-	data_free(e, fresh, e->data.next_block - fresh);
-	data_punch(e);
 }
 
 static int write_locked(struct env *e, uint64_t ino, const void *data, size_t n,
 			uint64_t offset, bool kill_suidgid)
 {
-	uint64_t fresh = e->data.next_block;
 	struct inode *in;
 	struct iattr a;
 	uint64_t size;
@@ -239,20 +233,24 @@ static int write_locked(struct env *e, uint64_t ino, const void *data, size_t n,
 		tx_times(e, ino, size, clock_now());
 		r = tx_commit(e);
 	}
-	drop_unrecorded(e, r, fresh);
+	if (r < 0)
+		data_undo(e);
 	return r;
 }
 
 int env_write(struct env *e, uint64_t ino, const void *data, size_t n,
 	      uint64_t offset, bool kill_suidgid)
 {
+	bool tried = false;
 	int r;
 
 	if (offset > FORMAT_MAX_FILE || n > FORMAT_MAX_FILE - offset)
 		return -EFBIG;
-	mutex_lock(&e->lock);
-	r = write_locked(e, ino, data, n, offset, kill_suidgid);
-	mutex_unlock(&e->lock);
+	do {
+		mutex_lock(&e->lock);
+		r = write_locked(e, ino, data, n, offset, kill_suidgid);
+		mutex_unlock(&e->lock);
+	} while (commit_makes_room(e, r, &tried));
 	return r;
 }
 
@@ -379,7 +377,7 @@ static int reserve(struct env *e, const struct inode *in, uint64_t from,
 					BLOCK_OF(in->base_size - 1) + 1 -
 						fblock);
 		} else if (run.kind != RUN_DATA) {
-			block = data_alloc(e, run.count);
+			block = data_alloc_fresh(e, run.count);
 			/* the host would fill its disk before it fails */
 			if (!data_has_room(e, POS_OF(run.count)))
 				return -ENOSPC;
@@ -397,7 +395,7 @@ static int reserve(struct env *e, const struct inode *in, uint64_t from,
 static int fallocate_locked(struct env *e, uint64_t ino, int mode,
 			    uint64_t offset, uint64_t len)
 {
-	uint64_t end = offset + len, fresh = e->data.next_block;
+	uint64_t end = offset + len;
 	struct inode *in;
 	struct iattr a;
 	int r = file_begin(e, ino, end, &in);
@@ -420,13 +418,15 @@ static int fallocate_locked(struct env *e, uint64_t ino, int mode,
 		tx_inode(e, &a);
 		r = tx_commit(e);
 	}
-	drop_unrecorded(e, r, fresh);
+	if (r < 0)
+		data_undo(e);
 	return r;
 }
 
 int env_fallocate(struct env *e, uint64_t ino, int mode, uint64_t offset,
 		  uint64_t len)
 {
+	bool tried = false;
 	int r;
 
 	if (mode != 0 && mode != FALLOC_FL_KEEP_SIZE &&
@@ -436,9 +436,11 @@ int env_fallocate(struct env *e, uint64_t ino, int mode, uint64_t offset,
 		return -EOPNOTSUPP;
 	if (offset > FORMAT_MAX_FILE || len > FORMAT_MAX_FILE - offset)
 		return -EFBIG;
-	mutex_lock(&e->lock);
-	r = fallocate_locked(e, ino, mode, offset, len);
-	mutex_unlock(&e->lock);
+	do {
+		mutex_lock(&e->lock);
+		r = fallocate_locked(e, ino, mode, offset, len);
+		mutex_unlock(&e->lock);
+	} while (commit_makes_room(e, r, &tried));
 	return r;
 }
 

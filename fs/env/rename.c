@@ -203,6 +203,7 @@ int env_rename(struct env *e, uint64_t parent, const char *name,
 {
 	struct side from = {.dir = parent, .name = name};
 	struct side to = {.dir = new_parent, .name = new_name};
+	bool tried = false;
 	int r;
 
 	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE |
@@ -211,8 +212,10 @@ int env_rename(struct env *e, uint64_t parent, const char *name,
 	if ((flags & RENAME_EXCHANGE) &&
 	    (flags & (RENAME_NOREPLACE | RENAME_WHITEOUT)))
 		return -EINVAL;
-	mutex_lock(&e->lock);
-	r = rename_locked(e, &from, &to, flags);
-	mutex_unlock(&e->lock);
+	do {
+		mutex_lock(&e->lock);
+		r = rename_locked(e, &from, &to, flags);
+		mutex_unlock(&e->lock);
+	} while (commit_makes_room(e, r, &tried));
 	return r;
 }

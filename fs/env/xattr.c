@@ -83,6 +83,32 @@ static int xattrs_own(struct env *e, struct inode *in)
 	return 0;
 }
 
+int xattr_gone_base(struct env *e, const struct inode *in)
+{
+	_cleanup_buf_ struct buf name = {0};
+	struct xset_pair p;
+	struct object *o;
+	struct xset set;
+	int r;
+
+	if (oid_is_null(&in->xset))
+		return 0;
+	r = base_object(&e->base, &in->xset, &o);
+	if (r < 0)
+		return r;
+	r = xset_open(o->bytes.data, o->bytes.len, &set);
+	while (r >= 0 && xset_next(&set, &p)) {
+		buf_clear(&name);
+		buf_put(&name, p.name, p.name_len);
+		if (!buf_str(&name))
+			r = -ENOMEM;
+		else
+			tx_xgone(e, in->a.ino, buf_str(&name));
+	}
+	base_unpin(&e->base, o);
+	return r;
+}
+
 int xattr_unset(struct env *e, struct inode *in, const char *name)
 {
 	struct xattr **p;
@@ -319,15 +345,18 @@ int env_setxattr(struct env *e, uint64_t ino, const char *name,
 {
 	struct setting s = {name, value, len, flags, kill_sgid};
 	size_t name_len = strlen(name);
+	bool tried = false;
 	int r;
 
 	if (!name_len || name_len > FORMAT_MAX_XATTR_NAME)
 		return -ERANGE;
 	if (len > FORMAT_MAX_XATTR_VALUE)
 		return -E2BIG;
-	mutex_lock(&e->lock);
-	r = setxattr_locked(e, ino, &s);
-	mutex_unlock(&e->lock);
+	do {
+		mutex_lock(&e->lock);
+		r = setxattr_locked(e, ino, &s);
+		mutex_unlock(&e->lock);
+	} while (commit_makes_room(e, r, &tried));
 	return r;
 }
 
@@ -392,10 +421,13 @@ static int removexattr_locked(struct env *e, uint64_t ino, const char *name)
 
 int env_removexattr(struct env *e, uint64_t ino, const char *name)
 {
+	bool tried = false;
 	int r;
 
-	mutex_lock(&e->lock);
-	r = removexattr_locked(e, ino, name);
-	mutex_unlock(&e->lock);
+	do {
+		mutex_lock(&e->lock);
+		r = removexattr_locked(e, ino, name);
+		mutex_unlock(&e->lock);
+	} while (commit_makes_room(e, r, &tried));
 	return r;
 }

@@ -19,29 +19,16 @@
 #include <unistd.h>
 
 #include "base/attr.h"
-#include "base/buf.h"
+#include "base/boot.h"
 #include "base/io.h"
 #include "object/oid.h"
 
 enum {
 	MARK_BYTES = 256,
-	BOOT_ID_BYTES = 36,
 	SUM_DIGITS = 16,
 };
 #define MARK_NAME "index.clean"
 #define MARK_SEED 0x4b52414d /* any number; never change */
-
-static void read_boot_id(char ret[BOOT_ID_BYTES + 1])
-{
-	_cleanup_buf_ struct buf b = {0};
-
-	memset(ret, '-', BOOT_ID_BYTES);
-	ret[BOOT_ID_BYTES] = '\0';
-	if (io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id",
-			 MARK_BYTES, &b) == 0 &&
-	    b.len >= BOOT_ID_BYTES)
-		memcpy(ret, b.data, BOOT_ID_BYTES);
-}
 
 /* Writes what the mark has to be now; returns its length, 0: cannot tell. */
 static size_t describe(int store_fd, char line[MARK_BYTES])
@@ -52,7 +39,7 @@ static size_t describe(int store_fd, char line[MARK_BYTES])
 
 	if (fstatat(store_fd, "index/data.mdb", &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
-	read_boot_id(boot);
+	boot_id(boot);
 	n = snprintf(line, MARK_BYTES - SUM_DIGITS - 2,
 		     "cowfs index 1 %020" PRIu64 " %020" PRIu64 " %020" PRId64
 		     ".%09ld %020" PRId64 ".%09ld %s ",

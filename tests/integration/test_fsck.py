@@ -227,16 +227,21 @@ def spoil(name, at, data):
     return change
 
 
-def seal_journal(at, data):
-    """Changes an item of the first frame and mends the checksum: what a
-    program with a fault would write."""
+def seal_journal(frame, at, data):
+    """Changes an item of a frame and mends the checksum: what a program with
+    a fault would write. Frame 0 has the boot id."""
     def change(folder):
         raw = bytearray((folder / "journal").read_bytes())
-        length = int.from_bytes(raw[52:56], "little")
-        raw[72 + at:72 + at + len(data)] = data
-        body = bytes(raw[72:72 + length])
+        pos = 48
+        for _ in range(frame):
+            pos += 24 + int.from_bytes(raw[pos + 4:pos + 8], "little")
+        length = int.from_bytes(raw[pos + 4:pos + 8], "little")
+        items = pos + 24
+        raw[items + at:items + at + len(data)] = data
+        body = bytes(raw[items:items + length])
         salt = int.from_bytes(raw[32:40], "little")
-        raw[64:72] = xxh3_64(body, salt ^ length).to_bytes(8, "little")
+        raw[pos + 16:pos + 24] = xxh3_64(
+            body, salt ^ length ^ frame).to_bytes(8, "little")
         (folder / "journal").write_bytes(raw)
     return change
 
@@ -246,9 +251,10 @@ def seal_journal(at, data):
     ("E3", spoil("env", 30, b"\x99")),
     ("E7", spoil("journal", 9, b"\x99")),
     ("E10", spoil("journal", 100, b"\x99\x98")),
-    ("E11", seal_journal(0, b"\x0b")),
-    ("E11", seal_journal(1, b"\xff" * 8)),
-], ids=["E1", "E3", "E7", "E10", "E11-type", "E11-inode"])
+    ("E11", seal_journal(1, 0, b"\x7f")),
+    ("E11", seal_journal(1, 1, b"\xff" * 8)),
+    ("E11", seal_journal(0, 38, b"\x01")),
+], ids=["E1", "E3", "E7", "E10", "E11-type", "E11-inode", "E11-epoch"])
 def test_rules_of_environments(full, rule, change):
     change(full.path / "envs/e")
     result = full.run("fsck", expect=1)
@@ -256,6 +262,24 @@ def test_rules_of_environments(full, rule, change):
     result = full.run("fsck", "--repair")
     assert "envs/e: moved to quarantine/" in result.out, result
     assert full.run("fsck").out == "0 problems\n"
+
+
+def test_a_block_of_two_files_is_found(cowfs, tree):
+    cowfs.load(tree)
+    cowfs.sh(cowfs.mount("base", "e"), "echo one > one; echo two > two")
+    cowfs.run("umount", "e", "--keep")
+    folder = cowfs.path / "envs/e"
+    raw = (folder / "journal").read_bytes()
+    pos, frames = 48, []
+    while pos < len(raw):
+        frames.append(raw[pos + 24])
+        pos += 24 + int.from_bytes(raw[pos + 4:pos + 8], "little")
+    maps = [i for i, kind in enumerate(frames) if kind == 5]
+    assert len(maps) == 2
+    # the second file's block of data becomes that of the first one
+    seal_journal(maps[1], 25, (2).to_bytes(8, "little"))(folder)
+    result = cowfs.run("fsck", expect=1)
+    assert result.out.startswith("E11: envs/e: "), result
 
 
 def test_a_torn_journal_is_cut_and_kept(full):

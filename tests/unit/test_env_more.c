@@ -233,6 +233,39 @@ TEST(files_can_be_deleted_on_a_full_disk)
 	assert_ok(umount2(path, MNT_DETACH));
 }
 
+/* Deleting makes room at once, though the room is free only after a commit. */
+TEST(a_full_disk_has_room_again_without_a_sync)
+{
+	static uint8_t data[600000];
+	struct env_case *c = *state;
+	struct env_attr a;
+	char path[600];
+
+	if (!on_small_disk(c))
+		skip();
+	for (int i = 0; i < 20; i++) {
+		uint64_t ino = make(c, "f");
+
+		memset(data, 'a' + i, sizeof data);
+		assert_ok(env_write(c->e, ino, data, sizeof data, 0, false));
+		assert_int_equal(env_write(c->e, make(c, "g"), data,
+					   sizeof data, 0, false),
+				 -ENOSPC);
+		assert_ok(env_unlink(c->e, ENV_ROOT, "g"));
+		assert_ok(env_unlink(c->e, ENV_ROOT, "f"));
+		env_reap_all(c->e);
+	}
+	assert_ok(env_sync(c->e));
+	assert_ok(env_mknod(c->e, ENV_ROOT, "h", S_IFREG | 0666, 0,
+			    &env_case_root, &a));
+	assert_replays(c);
+	env_close(c->e);
+	c->e = NULL;
+	(void)snprintf(path, sizeof path, "%s/store/envs/e",
+		       ((struct test_scratch *)c->scratch)->path);
+	assert_ok(umount2(path, MNT_DETACH));
+}
+
 /* Reads the journal into b; the environment is closed. */
 static void journal_take(struct env_case *c, struct buf *b)
 {
@@ -397,6 +430,7 @@ int main(void)
 		RUN_ENV(a_punched_base_file_is_a_hole_where_it_had_data),
 		RUN_ENV(a_reserved_range_costs_a_few_words),
 		RUN_ENV(files_can_be_deleted_on_a_full_disk),
+		RUN_ENV(a_full_disk_has_room_again_without_a_sync),
 		RUN_ENV(directories_may_be_deeper_than_any_path),
 		RUN_ENV(a_cut_journal_is_a_prefix_and_a_flipped_bit_is_told),
 		RUN_ENV(a_frame_planted_in_a_value_is_not_taken_for_a_record),
