@@ -23,7 +23,7 @@
  * out. Frames are copied under new numbers; commit records count backwards, so
  * what they say stays true.
  */
-#include "env/env_int.h"
+#include "env/frames_int.h"
 
 #include "base/bytes.h"
 #include "base/err.h"

@@ -4,7 +4,7 @@
  * is larger than the window makes it grow. Frames are checked here and nowhere
  * else; what is in them is apply.c's.
  */
-#include "env/env_int.h"
+#include "env/frames_int.h"
 
 #include "base/bytes.h"
 #include "base/io.h"

@@ -20,7 +20,7 @@
  * Data that a commit record carries is written to the data file then, unless a
  * later commit has synced that file.
  */
-#include "env/env_int.h"
+#include "env/frames_int.h"
 
 #include "base/bytes.h"
 #include "base/err.h"

@@ -264,24 +264,6 @@ def test_rules_of_environments(full, rule, change):
     assert full.run("fsck").out == "0 problems\n"
 
 
-def test_a_block_of_two_files_is_found(cowfs, tree):
-    cowfs.load(tree)
-    cowfs.sh(cowfs.mount("base", "e"), "echo one > one; echo two > two")
-    cowfs.run("umount", "e", "--keep")
-    folder = cowfs.path / "envs/e"
-    raw = (folder / "journal").read_bytes()
-    pos, frames = 48, []
-    while pos < len(raw):
-        frames.append(raw[pos + 24])
-        pos += 24 + int.from_bytes(raw[pos + 4:pos + 8], "little")
-    maps = [i for i, kind in enumerate(frames) if kind == 5]
-    assert len(maps) == 2
-    # the second file's block of data becomes that of the first one
-    seal_journal(maps[1], 25, (2).to_bytes(8, "little"))(folder)
-    result = cowfs.run("fsck", expect=1)
-    assert result.out.startswith("E11: envs/e: "), result
-
-
 def test_a_torn_journal_is_cut_and_kept(full):
     with open(full.path / "envs/e/journal", "ab") as f:
         f.write(b"torn")

@@ -108,6 +108,9 @@ WRONG = [
     ("E19", xattr(BIG, b"user.k", bytes((1 << 16) + 1))),
     ("E19", target(BIG, b"x")),
     ("E20", KNOWN + struct.pack("<BQ", 10, BIG)),
+    ("E21", placed(BIG, data=7) + placed(BIG, first=5, data=7)),
+    ("E13", struct.pack("<BQQB", 14, 0, 0, 2)),
+    ("E13", struct.pack("<BQ", 16, 1)),
 ]
 
 
