@@ -14,7 +14,8 @@
  * not depend on what the data file had there.
  *
  * A sync that fails leaves nobody knowing what is on the disk (the kernel says
- * it once and forgets it), so the environment takes no more changes.
+ * it once and forgets it), so until the next open every
+ * fsync fails, and nothing freed is used again.
  */
 #include "env/env_int.h"
 
@@ -174,7 +175,7 @@ static int run_commit(struct env *e, bool full)
 	struct data *d = &e->data;
 	uint64_t covers = j->seq, since, seq, late;
 	bool names = !e->dir_synced;
-	int r = j->broken ? -EIO : 0;
+	int r = j->broken || e->commits.failed ? -EIO : 0;
 
 	if (r < 0)
 		return r;
@@ -207,7 +208,7 @@ static int run_commit(struct env *e, bool full)
 	if (r >= 0)
 		r = sync_journal(e, names);
 	if (r < 0) {
-		j->broken = true;
+		e->commits.failed = true;
 		return r;
 	}
 	j->synced = seq;
@@ -236,7 +237,7 @@ int commit_locked(struct env *e, bool full)
 	uint64_t mine = c->started + 1; /* one that starts from now on */
 
 	if (!c->running && !is_due(e) && !(full && e->data.unsynced))
-		return e->journal.broken ? -EIO : 0;
+		return e->journal.broken || c->failed ? -EIO : 0;
 	/* another's commit will do, unless it leaves the data file out */
 	while (full ? c->running : c->running && c->done < mine)
 		(void)pthread_cond_wait(&c->ended, &e->lock.m);
@@ -274,7 +275,8 @@ bool env_is_synced(struct env *e)
 	if (e->read_only || e->is_volatile)
 		return true;
 	mutex_lock(&e->lock);
-	synced = !is_due(e) && !e->commits.running && !e->journal.broken;
+	synced = !is_due(e) && !e->commits.running && !e->journal.broken &&
+		 !e->commits.failed;
 	mutex_unlock(&e->lock);
 	return synced;
 }
@@ -334,7 +336,7 @@ static bool wants_commit(struct env *e)
 {
 	uint64_t age;
 
-	if (!e->commits.dirty_ns || e->journal.broken)
+	if (!e->commits.dirty_ns || e->journal.broken || e->commits.failed)
 		return false;
 	age = (clock_mono_ns() - e->commits.dirty_ns) / 1000000;
 	return age >= COMMIT_MS || much_freed(e);
@@ -350,7 +352,7 @@ unsigned env_tend(struct env *e)
 		(void)commit_locked(e, false); /* fsync will tell */
 	compact = compact_is_due(e);
 	/* one that fsyncs all the time is looked at now and then, too */
-	again = !e->journal.broken &&
+	again = !e->journal.broken && !c->failed &&
 		(c->dirty_ns != 0 || c->started != c->seen);
 	c->seen = c->started;
 	c->told = again;

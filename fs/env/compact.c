@@ -49,7 +49,7 @@ bool compact_is_due(const struct env *e)
 	uint64_t own = j->end - j->copied;
 	uint64_t state = MAX(j->state, e->inodes.count * INODE_BYTES);
 
-	if (j->fd < 0 || j->broken || j->end < j->retry)
+	if (j->fd < 0 || j->broken || e->commits.failed || j->end < j->retry)
 		return false;
 	return (own > WORTH_BYTES && own > 2 * state) ||
 	       j->copied > COPIED_MOST;

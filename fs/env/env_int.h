@@ -403,6 +403,7 @@ struct commits {
 	bool running;
 	uint64_t started, done; /* how many */
 	int err;		/* of the last */
+	bool failed;		/* one could not sync: none can be trusted */
 	unsigned asked;		/* commits that somebody waited for */
 	uint64_t dirty_ns;	/* when the first change since came; 0: none */
 	uint64_t seen;		/* started, when env_tend looked last */
