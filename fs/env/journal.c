@@ -225,7 +225,8 @@ static void drop_reaped(struct env *e, struct hmap *old)
 		e->inodes = *old;
 		known = itable_find(e, in->a.ino);
 		e->inodes = fresh;
-		if (!in->a.nlink && !known) {
+		/* the newest may be one that is just being made */
+		if (!in->a.nlink && !known && in->a.ino + 1 < e->next_ino) {
 			itable_drop(e, in);
 			fresh = e->inodes;
 		}
