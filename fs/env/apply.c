@@ -284,6 +284,9 @@ static int apply_target(struct env *e, struct bytes *r)
 		return -EFSCORRUPTED;
 	if (ret < 0)
 		return ret;
+	if (in->target)
+		use_add(&e->use.bytes, -(uint64_t)strlen(in->target));
+	use_add(&e->use.bytes, strlen(target));
 	free(in->target);
 	in->target = TAKE_PTR(target);
 	return 0;

@@ -61,6 +61,9 @@ static int check_info(const struct checking *c, struct env_info *info)
 		return lost(c, "E3", "its file 'env' is damaged");
 	case -EFSCORRUPTED:
 		return lost(c, "E4", "its file 'env' makes no sense");
+	case -ERANGE:
+		return lost(c, "E25", "the limits in its file 'env' make no "
+				      "sense");
 	default:
 		return r;
 	}

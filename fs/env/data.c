@@ -17,7 +17,6 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 /* Spare blocks that stay: a part of what is used, at least a few. */
 enum { SPARE_PART = 8, SPARE_MIN = (512 << 10) / ENV_BLOCK };
@@ -214,16 +213,6 @@ int data_find_free(struct env *e)
 }
 
 /* --- the file ------------------------------------------------------------- */
-
-bool data_has_room(struct env *e, uint64_t n)
-{
-	struct statvfs v;
-
-	/* one that does not say has to find out by itself */
-	if (fstatvfs(e->data.fd, &v) < 0 || !v.f_frsize)
-		return true;
-	return n / v.f_frsize < v.f_bavail;
-}
 
 void data_close(struct env *e)
 {

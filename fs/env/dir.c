@@ -50,6 +50,13 @@ int env_lookup(struct env *e, uint64_t parent, const char *name,
 
 /* --- making --------------------------------------------------------------- */
 
+/* What a new inode stores of its parent's default ACL, at most. */
+static uint64_t acl_bytes(uint32_t mode, size_t len)
+{
+	return sizeof acl_access - 1 + len +
+	       (S_ISDIR(mode) ? sizeof acl_default - 1 + len : 0);
+}
+
 /* Applies the parent's default ACL or the umask; adds the inode and its
  * ACLs. */
 static int add_with_acl(struct env *e, const struct iattr *parent,
@@ -71,6 +78,8 @@ static int add_with_acl(struct env *e, const struct iattr *parent,
 	if (r >= 0)
 		r = buf_error(&own);
 	if (r >= 0)
+		r = grow_take(e, acl_bytes(a->mode, acl.len), 0);
+	if (r >= 0)
 		r = acl_create(own.data, own.len, &a->mode);
 	if (r < 0)
 		return r;
@@ -86,9 +95,13 @@ int dir_new_inode(struct env *e, const struct iattr *parent,
 		  const struct env_cred *cred, struct iattr *a)
 {
 	struct timespec now = clock_now();
+	int r;
 
 	if (e->next_ino > FORMAT_MAX_INODE)
 		return -ENOSPC;
+	r = grow_take(e, 0, 1);
+	if (r < 0)
+		return r;
 	a->ino = e->next_ino;
 	a->uid = cred->uid;
 	a->gid = cred->gid;
@@ -129,6 +142,8 @@ static int make_locked(struct env *e, const struct place *p, struct iattr *a,
 		return r;
 	tx_begin(e);
 	r = dir_new_inode(e, &parent, cred, a);
+	if (r >= 0 && p->target)
+		r = grow_take(e, strlen(p->target), 0);
 	if (r < 0)
 		return r;
 	if (p->target)
@@ -257,6 +272,9 @@ static int link_locked(struct env *e, uint64_t ino, uint64_t parent_ino,
 	a.nlink++;
 	a.ctime = now;
 	tx_begin(e);
+	r = grow_take(e, 0, 0);
+	if (r < 0)
+		return r;
 	tx_inode(e, &a);
 	tx_dent(e, parent_ino, name, len, ino, cookie);
 	meta_touch_dir(e, &parent, now);

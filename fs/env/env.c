@@ -20,7 +20,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 enum { INFO_MAX = 16 << 10, INFO_MADE_MOUNTPOINT = 1 };
 
@@ -38,6 +37,9 @@ static void info_encode(const struct env_info *info, struct buf *b)
 	buf_put_block(b, info->source, strlen(info->source));
 	buf_put_block(b, info->at, strlen(info->at));
 	buf_put_block(b, info->ref, strlen(info->ref));
+	buf_put_u64(b, info->limits.bytes);
+	buf_put_u64(b, info->limits.inodes);
+	buf_put_u64(b, info->limits.ttl_sec);
 	if (!b->failed)
 		buf_put_u64(b, oid_checksum(b->data, b->len, 0));
 }
@@ -50,6 +52,20 @@ static void take_text(struct bytes *r, char *s, size_t size)
 	if (p && len)
 		memcpy(s, p, len);
 	s[len] = '\0';
+}
+
+/* They came later: in a file without them there are none. */
+static int take_limits(struct bytes *r, struct env_limits *l)
+{
+	if (!r->left)
+		return 0;
+	l->bytes = bytes_u64(r);
+	l->inodes = bytes_u64(r);
+	l->ttl_sec = bytes_u64(r);
+	return r->bad || l->bytes > INT64_MAX || l->inodes > FORMAT_MAX_INODE ||
+			       l->ttl_sec > ENV_MAX_TTL
+		       ? -ERANGE
+		       : 0;
 }
 
 static int info_decode(const struct buf *b, struct env_info *ret)
@@ -78,7 +94,7 @@ static int info_decode(const struct buf *b, struct env_info *ret)
 	take_text(&r, ret->ref, sizeof ret->ref);
 	if (r.bad || oid_kind(&ret->snapshot) != OID_SNAP)
 		return -EFSCORRUPTED;
-	return 0;
+	return take_limits(&r, &ret->limits);
 }
 
 static int env_dir(struct store *s, const char *name)
@@ -110,7 +126,7 @@ int env_read_info(struct store *s, const char *name, struct env_info *ret_info)
 }
 
 int env_write_info(struct store *s, const char *name,
-		   const struct env_info *info)
+		   const struct env_info *info, bool durable)
 {
 	_cleanup_close_ int dirfd = env_dir(s, name);
 	_cleanup_buf_ struct buf b = {0};
@@ -120,7 +136,7 @@ int env_write_info(struct store *s, const char *name,
 		return dirfd;
 	info_encode(info, &b);
 	r = buf_error(&b);
-	return r < 0 ? r : io_write_file(dirfd, "env", b.data, b.len, false);
+	return r < 0 ? r : io_write_file(dirfd, "env", b.data, b.len, durable);
 }
 
 /* A name in trash/ that nobody else uses; of an environment in the making or
@@ -364,26 +380,6 @@ void env_stat(struct env *e, struct env_stat *ret_stat)
 }
 
 /* --- the whole ------------------------------------------------------------ */
-
-int env_statfs(struct env *e, struct env_space *ret_space)
-{
-	struct statvfs v;
-
-	if (fstatvfs(e->dirfd, &v) < 0)
-		return -errno;
-	*ret_space = (struct env_space){
-		.block_size = v.f_frsize,
-		.blocks = v.f_blocks,
-		.blocks_free = v.f_bfree,
-		.blocks_avail = v.f_bavail,
-		.inodes = FORMAT_MAX_INODE,
-		.inodes_free = FORMAT_MAX_INODE,
-	};
-	mutex_lock(&e->lock);
-	ret_space->inodes_free -= e->next_ino;
-	mutex_unlock(&e->lock);
-	return 0;
-}
 
 bool env_is_orphan(struct env *e, uint64_t ino)
 {

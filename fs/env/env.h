@@ -15,7 +15,9 @@
  *   Threads     any: each call takes the environment's lock. Callbacks run
  *               with the lock held and must not call back
  *   Errors      as the system call of that name; -EROFS when read-only; -EIO
- *               after the journal could not be written (nothing was changed)
+ *               after the journal could not be written (nothing was changed);
+ *               -EDQUOT and -ENOSPC (the disk's reserve) from what grows, and
+ *               nothing has changed
  */
 #ifndef COWFS_ENV_ENV_H
 #define COWFS_ENV_ENV_H
@@ -57,7 +59,25 @@ struct env_cred {
 
 /* --- life -------------------------------------------------------------- */
 
-/* What is fixed at creation, in the checksummed file `env`. */
+/* What bounds an environment; 0: no bound. What counts is struct env_use. */
+struct env_limits {
+	uint64_t bytes;
+	uint64_t inodes;
+	uint64_t ttl_sec; /* after which a mount ends: the server sees to it */
+};
+
+enum { ENV_MAX_TTL = 100 * 366 * 86400U };
+
+/* What an environment stores itself: 4 KiB for each block of its own, the
+ * bytes of xattrs (names and values) of inodes whose xattrs changed, and of
+ * the targets of new symlinks; and the inodes that it made. What was removed
+ * counts as long as it is open. */
+struct env_use {
+	uint64_t bytes;
+	uint64_t inodes;
+};
+
+/* The checksummed file `env`; the snapshot never changes. */
 struct env_info {
 	struct oid snapshot;
 	char source[4096]; /* the origin's path, or "" */
@@ -65,6 +85,7 @@ struct env_info {
 	char ref[160];	   /* what the user named, for people */
 	int64_t created_sec;
 	bool made_mountpoint; /* `at` did not exist: remove it at umount */
+	struct env_limits limits;
 };
 
 /* Makes STORE/envs/NAME; waits for no sync. -EEXIST. */
@@ -72,9 +93,10 @@ _must_check_ int env_create(struct store *s, const char *name,
 			    const struct env_info *info);
 _must_check_ int env_read_info(struct store *s, const char *name,
 			       struct env_info *ret_info);
-/* Replaces the checksummed file, for a later mount at another place. */
+/* Replaces the checksummed file; with durable it is on stable storage then. An
+ * environment that is open goes on with the old one: env_set_limits. */
 _must_check_ int env_write_info(struct store *s, const char *name,
-				const struct env_info *info);
+				const struct env_info *info, bool durable);
 
 enum env_open_flags {
 	ENV_READ_ONLY = 1, /* changes nothing in the folder either */
@@ -112,6 +134,17 @@ struct env_stat {
 	bool is_volatile;
 };
 void env_stat(struct env *e, struct env_stat *ret_stat);
+
+/* --- quota ------------------------------------------------------------- */
+
+/* New bounds for an open environment, from the next call on. Calls that would
+ * go beyond are refused with -EDQUOT; what is beyond already stays, and
+ * everything that does not grow works. */
+void env_set_limits(struct env *e, const struct env_limits *limits);
+/* What counts against the bounds; takes no lock. */
+void env_use(struct env *e, struct env_use *ret_use);
+/* Counts it anew, inode by inode: the same, unless the code is wrong. */
+void env_recount(struct env *e, struct env_use *ret_use);
 
 /* --- names ------------------------------------------------------------- */
 
@@ -215,6 +248,7 @@ void env_on_dirty(struct env *e, env_dirty_fn fn, void *ctx);
  * how many milliseconds to call again; 0: not before fn was called. */
 unsigned env_tend(struct env *e);
 
+/* The disk's, without the reserve; or what the quota leaves of it. */
 struct env_space {
 	uint64_t block_size;
 	uint64_t blocks, blocks_free, blocks_avail;

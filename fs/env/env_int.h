@@ -317,6 +317,8 @@ _must_check_ int map_set(struct env *e, struct inode *in, uint64_t fblock,
 /* Drops all blocks from fblock on. */
 void map_cut(struct env *e, struct inode *in, uint64_t fblock);
 void map_free(struct env *e, struct inode *in);
+/* Counts a file's own blocks. */
+uint64_t map_count(const struct inode *in);
 
 /* Opens the file if there is one; makes it. */
 _must_check_ int data_open(struct env *e);
@@ -346,8 +348,6 @@ void data_punched(struct env *e, const struct range *v, size_t len, bool last);
 void data_punch(int fd, const struct range *r);
 /* Blocks that files have. */
 uint64_t data_used(const struct env *e);
-/* Says whether the host's disk has room for n more bytes. */
-bool data_has_room(struct env *e, uint64_t n);
 void data_close(struct env *e);
 _must_check_ int data_read(struct env *e, void *p, size_t n, uint64_t pos);
 _must_check_ int data_write(struct env *e, const void *p, size_t n,
@@ -507,9 +507,17 @@ _must_check_ int xattr_set(struct env *e, struct inode *in, const char *name,
 _must_check_ int xattr_unset(struct env *e, struct inode *in, const char *name);
 /* Encodes all of an inode's xattrs in xset form (empty when none). */
 _must_check_ int xattr_encode(struct env *e, uint64_t ino, struct buf *out);
-void xattr_free_all(struct inode *in);
+void xattr_free_all(struct env *e, struct inode *in);
 /* Adds to the transaction that what the base has is gone, name by name. */
 _must_check_ int xattr_gone_base(struct env *e, const struct inode *in);
+
+/* --- quota (quota.c) ---------------------------------------------------- */
+
+/* Adds to a sum of e->use; -n is allowed. */
+void use_add(uint64_t *sum, uint64_t n);
+/* Asks for growth, after tx_begin and before a byte of it is written.
+ * -EDQUOT; -ENOSPC: only the reserve is left on the disk. */
+_must_check_ int grow_take(struct env *e, uint64_t bytes, uint64_t inodes);
 
 /* --- shared by operations ----------------------------------------------- */
 
@@ -562,6 +570,8 @@ struct env {
 	bool dir_synced;  /* the folder's names are on stable storage */
 	bool writes_data; /* replay: data that records carry is due */
 	struct buf tx;	  /* the transaction being composed */
+	struct env_use grow; /* that it has asked for */
+	struct env_use use;  /* by the lock; read without it, see quota.c */
 };
 
 /* Commits what is there now, and waits for it; the lock is let go meanwhile.

@@ -140,10 +140,12 @@ static int write_fresh(struct env *e, const struct inode *in,
 		       const uint8_t *data, size_t n, uint64_t offset)
 {
 	uint64_t first = BLOCK_OF(offset), last = BLOCK_OF(offset + n - 1);
-	uint64_t block = data_alloc(e, last - first + 1);
-	uint64_t to = block;
-	int r = 0;
+	uint64_t block, to;
+	int r = grow_take(e, POS_OF(last - first + 1), 0);
 
+	if (r < 0)
+		return r;
+	to = block = data_alloc(e, last - first + 1);
 	tx_map(e, in->a.ino, first, last - first + 1, block);
 	if (offset % ENV_BLOCK || n < ENV_BLOCK) {
 		size_t part = MIN(n, ENV_BLOCK - offset % ENV_BLOCK);
@@ -370,6 +372,7 @@ static int reserve(struct env *e, const struct inode *in, uint64_t from,
 	while (fblock < end) {
 		struct run run = map_run(in, fblock, end - fblock);
 		uint64_t block;
+		int r;
 
 		if (run.kind == RUN_BASE && POS_OF(fblock) < in->base_size) {
 			/* the base's bytes are there */
@@ -377,10 +380,11 @@ static int reserve(struct env *e, const struct inode *in, uint64_t from,
 					BLOCK_OF(in->base_size - 1) + 1 -
 						fblock);
 		} else if (run.kind != RUN_DATA) {
-			block = data_alloc_fresh(e, run.count);
 			/* the host would fill its disk before it fails */
-			if (!data_has_room(e, POS_OF(run.count)))
-				return -ENOSPC;
+			r = grow_take(e, POS_OF(run.count), 0);
+			if (r < 0)
+				return r;
+			block = data_alloc_fresh(e, run.count);
 			r = io_allocate(e->data.fd, FALLOC_FL_KEEP_SIZE,
 					POS_OF(block), POS_OF(run.count));
 			if (r < 0)

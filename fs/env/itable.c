@@ -95,6 +95,7 @@ int itable_need(struct env *e, uint64_t ino, struct inode **ret_inode)
 int itable_make(struct env *e, uint64_t ino, struct inode **ret_inode)
 {
 	struct inode *in;
+	int r;
 
 	if (ino <= e->base.last_ino || itable_find(e, ino))
 		return itable_need(e, ino, ret_inode);
@@ -102,14 +103,19 @@ int itable_make(struct env *e, uint64_t ino, struct inode **ret_inode)
 	if (!in)
 		return -ENOMEM;
 	in->a.ino = ino;
-	return itable_add(e, in, ino, ret_inode);
+	r = itable_add(e, in, ino, ret_inode);
+	if (r >= 0)
+		use_add(&e->use.inodes, 1);
+	return r;
 }
 
 static void inode_free(struct env *e, struct inode *in)
 {
-	xattr_free_all(in);
+	xattr_free_all(e, in);
 	names_free(e, in);
 	map_free(e, in);
+	if (in->target)
+		use_add(&e->use.bytes, -(uint64_t)strlen(in->target));
 	free(in->target);
 	free(in);
 }
@@ -117,6 +123,8 @@ static void inode_free(struct env *e, struct inode *in)
 void itable_drop(struct env *e, struct inode *in)
 {
 	map_cut(e, in, 0);
+	if (!in->has_base)
+		use_add(&e->use.inodes, -UINT64_C(1));
 	hmap_remove(&e->inodes, &in->node);
 	inode_free(e, in);
 }

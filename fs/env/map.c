@@ -117,6 +117,7 @@ static void leaf_release(struct env *e, struct inode *in, const struct leaf *l,
 		if (block >= BLOCK_FIRST) {
 			data_free(e, block, n);
 			in->private_blocks -= n;
+			use_add(&e->use.bytes, -(n << ENV_BLOCK_SHIFT));
 		}
 		slot += n;
 	}
@@ -185,8 +186,10 @@ static int leaf_set(struct env *e, struct inode *in, size_t place,
 		for (uint64_t i = slot; i < end; i++)
 			l->b[i] = block_after(block, i - slot);
 	}
-	if (block >= BLOCK_FIRST)
+	if (block >= BLOCK_FIRST) {
 		in->private_blocks += end - slot;
+		use_add(&e->use.bytes, (end - slot) << ENV_BLOCK_SHIFT);
+	}
 	return 0;
 }
 
@@ -251,4 +254,14 @@ void map_free(struct env *e, struct inode *in)
 	free(in->leaves);
 	in->leaves = NULL;
 	in->leaf_count = 0;
+}
+
+uint64_t map_count(const struct inode *in)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < in->leaf_count; i++)
+		for (uint64_t slot = 0; slot < in->leaves[i]->cap; slot++)
+			n += leaf_get(in->leaves[i], slot) >= BLOCK_FIRST;
+	return n;
 }

@@ -20,6 +20,7 @@ void tx_begin(struct env *e)
 		buf_fini(&e->tx);
 	buf_clear(&e->tx);
 	e->journal.frees = false;
+	e->grow = (struct env_use){0};
 	/* room for the frame, filled by tx_commit */
 	for (int i = 0; i < JOURNAL_FRAME_BYTES / 8; i++)
 		buf_put_u64(&e->tx, 0);

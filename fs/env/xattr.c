@@ -18,26 +18,32 @@
 #define ACL_ACCESS  "system.posix_acl_access"
 #define ACL_DEFAULT "system.posix_acl_default"
 
-void xattr_free_all(struct inode *in)
+/* Takes an attribute out of its list. */
+static void xattr_drop(struct env *e, struct xattr **at)
 {
-	while (in->xattrs) {
-		struct xattr *x = in->xattrs;
+	struct xattr *x = *at;
 
-		in->xattrs = x->next;
-		free(x->name);
-		free(x->value);
-		free(x);
-	}
+	*at = x->next;
+	use_add(&e->use.bytes, -(uint64_t)(strlen(x->name) + x->len));
+	free(x->name);
+	free(x->value);
+	free(x);
 }
 
-static int xattr_add(struct inode *in, const char *name, size_t name_len,
-		     const void *value, size_t len)
+void xattr_free_all(struct env *e, struct inode *in)
+{
+	while (in->xattrs)
+		xattr_drop(e, &in->xattrs);
+}
+
+static int xattr_add(struct env *e, struct inode *in,
+		     const struct xset_pair *p)
 {
 	struct xattr *x = calloc(1, sizeof *x);
 
 	if (x) {
-		x->name = strndup(name, name_len);
-		x->value = malloc(len + 1);
+		x->name = strndup(p->name, p->name_len);
+		x->value = malloc(p->value_len + 1);
 	}
 	if (!x || !x->name || !x->value) {
 		if (x) {
@@ -47,11 +53,12 @@ static int xattr_add(struct inode *in, const char *name, size_t name_len,
 		free(x);
 		return -ENOMEM;
 	}
-	if (len)
-		memcpy(x->value, value, len);
-	x->len = len;
+	if (p->value_len)
+		memcpy(x->value, p->value, p->value_len);
+	x->len = p->value_len;
 	x->next = in->xattrs;
 	in->xattrs = x;
+	use_add(&e->use.bytes, strlen(x->name) + x->len);
 	return 0;
 }
 
@@ -71,11 +78,10 @@ static int xattrs_own(struct env *e, struct inode *in)
 			return r;
 		r = xset_open(o->bytes.data, o->bytes.len, &set);
 		while (r >= 0 && xset_next(&set, &p))
-			r = xattr_add(in, p.name, p.name_len, p.value,
-				      p.value_len);
+			r = xattr_add(e, in, &p);
 		base_unpin(&e->base, o);
 		if (r < 0) {
-			xattr_free_all(in);
+			xattr_free_all(e, in);
 			return r;
 		}
 	}
@@ -116,29 +122,24 @@ int xattr_unset(struct env *e, struct inode *in, const char *name)
 
 	if (r < 0)
 		return r;
-	for (p = &in->xattrs; *p; p = &(*p)->next) {
-		struct xattr *x = *p;
-
-		if (strcmp(x->name, name) != 0)
-			continue;
-		*p = x->next;
-		free(x->name);
-		free(x->value);
-		free(x);
-		break;
-	}
+	for (p = &in->xattrs; *p; p = &(*p)->next)
+		if (!strcmp((*p)->name, name)) {
+			xattr_drop(e, p);
+			break;
+		}
 	return 0;
 }
 
 int xattr_set(struct env *e, struct inode *in, const char *name,
 	      const void *value, size_t len)
 {
+	const struct xset_pair p = {name, strlen(name), value, len};
 	int r = xattr_unset(e, in, name);
 
 	if (r < 0)
 		return r;
 	in->flags |= IFLAG_CAPS;
-	return xattr_add(in, name, strlen(name), value, len);
+	return xattr_add(e, in, &p);
 }
 
 /* Calls back for each pair of an inode; a non-zero result ends the walk. */
@@ -286,6 +287,22 @@ static int check_room(struct env *e, uint64_t ino, size_t more)
 	return all.len + more + 64 > FORMAT_MAX_XATTRS_BYTES ? -ENOSPC : 0;
 }
 
+struct cost {
+	const char *name;
+	uint64_t all, named; /* bytes of all attributes, of the one of that name */
+};
+
+static int cost_pair(void *ctx, const struct xset_pair *p)
+{
+	struct cost *c = ctx;
+
+	c->all += p->name_len + p->value_len;
+	if (strlen(c->name) == p->name_len &&
+	    !memcmp(c->name, p->name, p->name_len))
+		c->named = p->name_len + p->value_len;
+	return 0;
+}
+
 struct setting {
 	const char *name;
 	const void *value;
@@ -293,6 +310,25 @@ struct setting {
 	int flags;
 	bool kill_sgid;
 };
+
+/* Adds an attribute to the transaction. The first change of an inode makes all
+ * that it has its own. */
+static int put_xattr(struct env *e, uint64_t ino, const struct setting *s)
+{
+	const struct inode *in = itable_find(e, ino);
+	struct cost c = {.name = s->name};
+	uint64_t before, after;
+	int r = pairs_walk(e, ino, cost_pair, &c);
+
+	if (r < 0)
+		return r;
+	before = in && in->xattrs_own ? c.all : 0;
+	after = c.all - c.named + strlen(s->name) + s->len;
+	r = after > before ? grow_take(e, after - before, 0) : 0;
+	if (r >= 0)
+		tx_xattr(e, ino, s->name, s->value, s->len);
+	return r;
+}
 
 /* The mode and the ACL to store that follow from an access ACL. */
 static int set_access_acl(struct env *e, struct iattr *a,
@@ -306,10 +342,9 @@ static int set_access_acl(struct env *e, struct iattr *a,
 	if (s->kill_sgid)
 		mode &= ~(uint32_t)S_ISGID;
 	a->mode = mode;
-	if (r)
-		tx_xgone(e, a->ino, ACL_ACCESS);
-	else
-		tx_xattr(e, a->ino, ACL_ACCESS, s->value, s->len);
+	if (!r)
+		return put_xattr(e, a->ino, s);
+	tx_xgone(e, a->ino, ACL_ACCESS);
 	return 0;
 }
 
@@ -334,7 +369,8 @@ static int setxattr_locked(struct env *e, uint64_t ino, const struct setting *s)
 			r = S_ISDIR(a.mode)
 				    ? acl_to_mode(s->value, s->len, &mode)
 				    : -EACCES;
-		tx_xattr(e, ino, s->name, s->value, s->len);
+		if (r >= 0)
+			r = put_xattr(e, ino, s);
 	}
 	tx_inode(e, &a);
 	return r < 0 ? r : tx_commit(e);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How much room there is. An import that fills the disk would take it from
- * environments, whose writers cannot be told to wait: so a part of the disk is
- * kept for them, and objects are not written beyond it. The same check keeps
- * the store below the limit that its owner has set.
+ * How much room there is. On a disk without any nothing could be deleted, which
+ * takes a record first: so a part of it is kept, beyond which neither imports
+ * nor growing environments get. For imports the same check keeps the store
+ * below the limit that its owner has set.
  *
  * The disk is asked once for each megabyte written, the store counted (a stat
  * of each of its files, of which it has few) once for each 64, and only where
@@ -50,6 +50,25 @@ int space_read(struct store *s, struct space *ret_space)
 	out.reserve = MIN(MAX(out.total / RESERVE_PARTS, (uint64_t)RESERVE_MIN),
 			  (uint64_t)RESERVE_MAX);
 	*ret_space = out;
+	return 0;
+}
+
+int space_take(struct store *s, uint64_t n)
+{
+	uint_fast64_t room = atomic_load(&s->room);
+	struct space disk = {0};
+	int r;
+
+	while (room >= n)
+		if (atomic_compare_exchange_weak(&s->room, &room, room - n))
+			return 0;
+	r = space_read(s, &disk);
+	if (r < 0)
+		return r;
+	if (disk.free < disk.reserve + n)
+		return -ENOSPC;
+	room = disk.free - disk.reserve - n;
+	atomic_store(&s->room, MIN(room, (uint_fast64_t)ASK_BYTES));
 	return 0;
 }
 

@@ -13,7 +13,7 @@
 struct space {
 	uint64_t total;	  /* bytes of the disk */
 	uint64_t free;	  /* that the caller may still use */
-	uint64_t reserve; /* of them, kept for environments: no import */
+	uint64_t reserve; /* of them, kept for what deletes */
 };
 
 /* Bytes on disk. */
@@ -25,6 +25,9 @@ struct space_use {
 };
 
 _must_check_ int space_read(struct store *s, struct space *ret_space);
+/* Takes n bytes of the disk for an environment that grows. -ENOSPC: only the
+ * reserve is left. */
+_must_check_ int space_take(struct store *s, uint64_t n);
 void space_count(struct store *s, struct space_use *ret_use);
 
 #endif

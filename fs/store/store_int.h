@@ -23,6 +23,7 @@ struct store {
 	struct segments *segments;
 	atomic_uint_fast64_t seen;	 /* commit that read.c looked at last */
 	atomic_uint_fast64_t generation; /* of gc, at that commit */
+	atomic_uint_fast64_t room;	 /* space_take: before it asks again */
 	/* Opens of one store in one process share it (LMDB's rule). */
 	struct store *next; /* protected by the registry's lock */
 	unsigned users;	    /* protected by the registry's lock */

@@ -305,6 +305,17 @@ static void compare_dir(int dir)
 	}
 }
 
+/* What counts against a quota is what is there. */
+static void compare_use(void)
+{
+	struct env_use use, again;
+
+	env_use(tc->e, &use);
+	env_recount(tc->e, &again);
+	assert_int_equal(use.bytes, again.bytes);
+	assert_int_equal(use.inodes, again.inodes);
+}
+
 void model_compare(struct env_case *c)
 {
 	_cleanup_buf_ struct buf diff = {0};
@@ -318,4 +329,5 @@ void model_compare(struct env_case *c)
 			compare_dir(i);
 	}
 	env_case_diff(tc, DELTA_WITH_TIMES, &diff);
+	compare_use();
 }
