@@ -60,7 +60,7 @@ static void add_store(struct out *o, struct store *s, const struct usage *u,
 			   out_num(u->waste),
 			   out_num(settings->max_store),
 			   out_num(disk.free),
-			   out_num(disk.reserve),
+			   out_num(disk.for_envs),
 		   });
 }
 

@@ -19,7 +19,15 @@
 #include "cli/remote.h"
 #include "store/store.h"
 
-enum { OPT_AT, OPT_VIEW, OPT_OTHERS, OPT_VOLATILE };
+enum {
+	OPT_AT,
+	OPT_VIEW,
+	OPT_OTHERS,
+	OPT_VOLATILE,
+	OPT_QUOTA,
+	OPT_TTL,
+	OPT_RO,
+};
 
 static const struct opt_def options[] = {
 	[OPT_AT] = {"at", 0, OPT_VALUE, ARG_DIR, "DIR",
@@ -32,6 +40,11 @@ static const struct opt_def options[] = {
 	[OPT_VOLATILE] =
 		{"volatile", 0, OPT_FLAG, ARG_NONE, NULL,
 		 "fsync waits for nothing: for work that may be lost"},
+	[OPT_QUOTA] = {"quota", 0, OPT_VALUE, ARG_TEXT, "SIZE[,INODES]",
+		       "it may store so many bytes and make so many inodes"},
+	[OPT_TTL] = {"ttl", 0, OPT_VALUE, ARG_TEXT, "TIME",
+		     "unmount and keep it after so long"},
+	[OPT_RO] = {"ro", 0, OPT_FLAG, ARG_NONE, NULL, "read-only, this time"},
 };
 
 static const struct out_col columns[] = {
@@ -49,6 +62,8 @@ struct target {
 	bool is_volatile;
 	char *at_absolute;
 	char *path; /* of what was imported */
+	bool read_only;
+	struct limits limits;
 };
 
 static void target_fini(struct target *t)
@@ -112,7 +127,7 @@ static int mount_target(const struct call *c, const struct target *t)
 {
 	_cleanup_msg_ struct msg request = {0}, done = {0};
 	_cleanup_close_ int fd = -1;
-	uint64_t flags = 0;
+	uint64_t flags;
 	int r = remote_connect(c, &fd);
 
 	if (r)
@@ -125,12 +140,12 @@ static int mount_target(const struct call *c, const struct target *t)
 		msg_put_str(&request, CTL_TAG_NAME, t->env);
 	if (t->at)
 		msg_put_str(&request, CTL_TAG_AT, t->at_absolute);
-	if (t->others)
-		flags |= CTL_FLAG_OTHERS;
-	if (t->is_volatile)
-		flags |= CTL_FLAG_VOLATILE;
+	flags = (t->others ? CTL_FLAG_OTHERS : 0) |
+		(t->is_volatile ? CTL_FLAG_VOLATILE : 0) |
+		(t->read_only ? CTL_FLAG_READ_ONLY : 0);
 	if (flags)
 		msg_put_u64(&request, CTL_TAG_FLAGS, flags);
+	limits_ask(&request, &t->limits);
 	r = remote_call(c, &fd, &request, NULL, NULL, &done);
 	return r ? r : print_mount(c, t, &done);
 }
@@ -144,9 +159,13 @@ static int run(struct call *c)
 		.at = opt_value(a, OPT_AT),
 		.others = opt_has(a, OPT_OTHERS),
 		.is_volatile = opt_has(a, OPT_VOLATILE),
+		.read_only = opt_has(a, OPT_RO),
 	};
 	int r = check_names(c, &t);
 
+	if (!r)
+		r = limits_parse(c, opt_value(a, OPT_QUOTA),
+				 opt_value(a, OPT_TTL), &t.limits);
 	if (r)
 		return r;
 	if (t.at) {
@@ -178,7 +197,7 @@ const struct verb cmd_mount = {
 	.text = "SNAPSHOT is a name, NAME:TAG, an id or its start, or an "
 		"environment that is kept.\nAn argument with a '/' is a "
 		"directory, which is imported first. Without ENV a\nname is "
-		"made up.",
+		"made up.\n\n" LIMITS_HELP,
 	.opts = options,
 	.opt_count = ARRAY_SIZE(options),
 	.arg = ARG_SNAPSHOT,

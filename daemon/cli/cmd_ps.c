@@ -9,19 +9,39 @@
 
 #include "cli/remote.h"
 
+/* Of both verbs in JSON: columns, and their cells. */
+#define LIMITS_COLUMNS                                                         \
+	{"quota", NULL, OUT_SIZE}, {"quota_inodes", NULL, OUT_COUNT},          \
+		{"used", NULL, OUT_SIZE}, {"used_inodes", NULL, OUT_COUNT},    \
+		{"ttl", NULL, OUT_SPAN}, {"expires", NULL, OUT_TIME},          \
+	{                                                                      \
+		"read_only", NULL, OUT_BOOL                                    \
+	}
+#define LIMITS_CELLS(r)                                                        \
+	out_num_if((r)->bytes, (r)->bytes),                                    \
+		out_num_if((r)->inodes, (r)->inodes),                          \
+		out_num_if((r)->has_use, (r)->used_bytes),                     \
+		out_num_if((r)->has_use, (r)->used_inodes),                    \
+		out_num_if((r)->ttl_sec, (r)->ttl_sec),                        \
+		out_num_if((r)->expires, (r)->expires),                        \
+		out_num((r)->read_only)
+
 /* --- ps ---------------------------------------------------------------- */
 
 static const struct out_col ps_columns[] = {
-	{"name", "NAME", OUT_STR},	  {"state", "STATE", OUT_STR},
-	{NULL, "SNAPSHOT", OUT_STR},	  {"snapshot", NULL, OUT_ID},
-	{"ref", NULL, OUT_STR},		  {"source", NULL, OUT_STR},
-	{"created", "CREATED", OUT_TIME}, {"path", "PATH", OUT_STR},
+	{"name", "NAME", OUT_STR},   {"state", "STATE", OUT_STR},
+	{NULL, "SNAPSHOT", OUT_STR}, {"snapshot", NULL, OUT_ID},
+	{"ref", NULL, OUT_STR},	     {"source", NULL, OUT_STR},
+	{NULL, "USED", OUT_STR},     {NULL, "QUOTA", OUT_STR},
+	{NULL, "TTL", OUT_STR},	     {"created", "CREATED", OUT_TIME},
+	{"path", "PATH", OUT_STR},   LIMITS_COLUMNS,
 };
 
 enum { SHORT_ID = 12 };
 
 static int add_row(void *ctx, const struct msg *row)
 {
+	struct limits_text text = {0};
 	struct remote_env e;
 	struct out_cell shown;
 
@@ -29,6 +49,7 @@ static int add_row(void *ctx, const struct msg *row)
 	shown = out_str(e.ref[0] ? e.ref : e.snapshot);
 	if (!e.ref[0])
 		shown.n = MIN(shown.n, (size_t)SHORT_ID);
+	limits_describe(&e.limits, LIMITS_SHORT, &text);
 	out_row(ctx, (struct out_cell[]){
 			     out_str(e.name),
 			     out_str(e.state),
@@ -36,9 +57,14 @@ static int add_row(void *ctx, const struct msg *row)
 			     out_str(e.snapshot),
 			     out_str(e.ref),
 			     out_str(e.source),
+			     out_str(buf_str(&text.used)),
+			     out_str(buf_str(&text.quota)),
+			     out_str(buf_str(&text.ttl)),
 			     out_num(e.created),
 			     out_str(e.path),
+			     LIMITS_CELLS(&e.limits),
 		     });
+	limits_text_fini(&text);
 	return 0;
 }
 
@@ -66,26 +92,39 @@ const struct verb cmd_ps = {
 	.synopsis = "",
 	.summary = "list the environments",
 	.text = "STATE is mounted, kept (unmounted, with its changes) or dead "
-		"(its mount is broken).",
+		"(its mount is broken).\nTTL is what is left until it is "
+		"unmounted and kept; \"over\": it is still busy.",
 	.run = run_ps,
 };
 
 /* --- show -------------------------------------------------------------- */
 
 static const struct out_col show_columns[] = {
-	{"name", "name", OUT_STR},	   {"state", "state", OUT_STR},
-	{"path", "path", OUT_STR},	   {"ref", "ref", OUT_STR},
-	{"snapshot", "snapshot", OUT_ID},  {"source", "source", OUT_STR},
-	{"created", "created", OUT_TIME},  {"inodes", "inodes", OUT_COUNT},
-	{"changed", "changed", OUT_COUNT}, {"data", "data", OUT_SIZE},
-	{"journal", "journal", OUT_SIZE},  {"requests", "requests", OUT_COUNT},
+	{"name", "name", OUT_STR},
+	{"state", "state", OUT_STR},
+	{"path", "path", OUT_STR},
+	{"ref", "ref", OUT_STR},
+	{"snapshot", "snapshot", OUT_ID},
+	{"source", "source", OUT_STR},
+	{"created", "created", OUT_TIME},
+	{"inodes", "inodes", OUT_COUNT},
+	{"changed", "changed", OUT_COUNT},
+	{"data", "data", OUT_SIZE},
+	{"journal", "journal", OUT_SIZE},
+	{"requests", "requests", OUT_COUNT},
 	{"fsync", "fsync", OUT_STR},
+	{NULL, "used", OUT_STR},
+	{NULL, "quota", OUT_STR},
+	{NULL, "ttl", OUT_STR},
+	{NULL, "read-only", OUT_BOOL},
+	LIMITS_COLUMNS,
 };
 
 static int run_show(struct call *c)
 {
 	_cleanup_msg_ struct msg request = {0}, done = {0};
 	_cleanup_close_ int fd = -1;
+	_cleanup_(limits_text_fini) struct limits_text text = {0};
 	_cleanup_out_ struct out o;
 	char name[REMOTE_NAME_BYTES];
 	struct remote_env e;
@@ -102,6 +141,7 @@ static int run_show(struct call *c)
 	if (r)
 		return r;
 	remote_read_env(&done, &e);
+	limits_describe(&e.limits, LIMITS_LONG, &text);
 	out_row(&o, (struct out_cell[]){
 			    out_str(e.name),
 			    out_str(e.state),
@@ -118,6 +158,11 @@ static int run_show(struct call *c)
 			    out_str(msg_get_u64(&done, CTL_TAG_VOLATILE, 0)
 					    ? "volatile"
 					    : "durable"),
+			    out_str(buf_str(&text.used)),
+			    out_str(buf_str(&text.quota)),
+			    out_str(buf_str(&text.ttl)),
+			    out_num(e.limits.read_only),
+			    LIMITS_CELLS(&e.limits),
 		    });
 	return call_finish(c, &o, CODE_DONE);
 }

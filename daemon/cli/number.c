@@ -50,3 +50,25 @@ int number_read_size(const char *text, uint64_t *ret_bytes)
 	*ret_bytes = n << shift;
 	return 0;
 }
+
+int number_read_span(const char *text, uint64_t max, uint64_t *ret_seconds)
+{
+	static const struct {
+		char letter;
+		uint64_t seconds;
+	} units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+	uint64_t n, unit = 0;
+	const char *end = digits(text, max, &n);
+
+	if (!end)
+		return -EINVAL;
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (!*end || (*end == units[i].letter && !end[1])) {
+			unit = units[i].seconds;
+			break;
+		}
+	if (!unit || n > max / unit)
+		return -EINVAL;
+	*ret_seconds = n * unit;
+	return 0;
+}

@@ -192,7 +192,7 @@ static void json_row(struct out *o, const struct out_cell *cells)
 		const struct out_col *col = &o->cols[i];
 		bool is_text = col->type == OUT_STR || col->type == OUT_ID;
 
-		if (!col->key || (is_text && !cells[i].s) ||
+		if (!col->key || cells[i].none || (is_text && !cells[i].s) ||
 		    (col->type == OUT_MODE && !cells[i].u))
 			continue;
 		if (is_text)

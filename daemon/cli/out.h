@@ -35,11 +35,13 @@ struct out_col {
 	enum out_type type;
 };
 
-/* One value: s and n, or u, by the column's type. A NULL s is no value. */
+/* One value: s and n, or u, by the column's type. A NULL s is no value, nor is
+ * what says so: its key is left out. */
 struct out_cell {
 	const char *s;
 	size_t n;
 	uint64_t u;
+	bool none;
 };
 
 enum out_form {
@@ -72,6 +74,12 @@ static inline struct out_cell out_bytes(const void *s, size_t n)
 static inline struct out_cell out_num(uint64_t u)
 {
 	return (struct out_cell){.u = u};
+}
+
+/* A number that may be missing. */
+static inline struct out_cell out_num_if(bool there, uint64_t u)
+{
+	return (struct out_cell){.u = u, .none = !there};
 }
 
 void out_init(struct out *o, bool json, enum out_form form,

@@ -242,6 +242,7 @@ void remote_read_env(const struct msg *row, struct remote_env *e)
 	read_str(row, CTL_TAG_PATH, e->path, sizeof e->path);
 	read_str(row, CTL_TAG_SOURCE, e->source, sizeof e->source);
 	e->created = msg_get_u64(row, CTL_TAG_TIME, 0);
+	limits_read_row(row, &e->limits);
 }
 
 struct finder {

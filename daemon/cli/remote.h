@@ -11,6 +11,7 @@
 #define COWFS_CLI_REMOTE_H
 
 #include "cli/cmd.h"
+#include "cli/limits.h"
 #include "ctl/client.h"
 
 enum { REMOTE_NAME_BYTES = 65 }; /* an environment's name with its NUL */
@@ -48,6 +49,7 @@ struct remote_env {
 	char path[4352];
 	char source[4352];
 	uint64_t created;
+	struct limits_row limits;
 };
 /* Reads a row; what is missing is "". */
 void remote_read_env(const struct msg *row, struct remote_env *ret_env);

@@ -39,7 +39,7 @@ int room_fail(const struct call *c, struct store *s, int err, const char *what)
 				"%s: the disk of the store %s is full: %s are "
 				"free, and %s are kept for environments",
 				what, c->store, size_text(&a, disk.free),
-				size_text(&b, disk.reserve));
+				size_text(&b, disk.for_envs));
 	call_hint("%s", hint);
 	return CODE_FAILED;
 }
@@ -49,7 +49,7 @@ void room_warn(const struct call *c, struct store *s)
 	_cleanup_buf_ struct buf a = {0};
 	struct space disk;
 
-	if (space_read(s, &disk) < 0 || disk.free >= 2 * disk.reserve)
+	if (space_read(s, &disk) < 0 || disk.free >= 2 * disk.for_envs)
 		return;
 	(void)call_fail(c, 0,
 			"the disk of the store %s is nearly full: %s are free",

@@ -30,14 +30,19 @@ enum ctl_verb {
 	/* REF, what the user typed: an environment that exists, when there is
 	 * no NAME (mounted again if needed), else a snapshot; SNAPSHOT? a full
 	 * id that goes before REF, which then only names; NAME? of the new
-	 * environment; AT? FLAGS?. DONE: NAME PATH */
+	 * environment; AT? FLAGS?, and the bounds of SET. DONE: NAME PATH */
 	CTL_MOUNT = 2,
 	CTL_UMOUNT = 3, /* NAME FLAGS?; DONE */
-	/* ROW for each: NAME PATH? STATE SNAPSHOT TIME REF SOURCE */
+	/* ROW for each: NAME PATH? STATE SNAPSHOT TIME REF SOURCE; QUOTA?
+	 * QUOTA_INODES? TTL?; while mounted USED USED_INODES EXPIRES?
+	 * READ_ONLY? */
 	CTL_LIST = 4,
-	CTL_SHOW = 5, /* NAME; DONE: the fields of a LIST row, and counters */
+	/* NAME; DONE: the fields of a LIST row, USED and USED_INODES in any
+	 * case, and counters */
+	CTL_SHOW = 5,
 	CTL_DIFF = 6, /* NAME FLAGS?; ROW for each path; DONE: COUNT */
 	CTL_STOP = 7, /* DONE, then the server ends; refused while mounted */
+	CTL_SET = 8,  /* NAME, QUOTA? QUOTA_INODES? TTL?; DONE */
 	/* answers */
 	CTL_ROW = 64,
 	CTL_DONE = 65, /* CODE (exit code), LINE... (messages for stderr) */
@@ -64,14 +69,21 @@ enum ctl_tag {
 	CTL_TAG_OLD_MODE = 18,
 	CTL_TAG_NEW_MODE = 19,
 	CTL_TAG_IS_DIR = 20,
-	CTL_TAG_CONTENT = 21,  /* u64: content changed */
-	CTL_TAG_SOURCE = 22,   /* the origin's path */
-	CTL_TAG_INODES = 23,   /* u64: of the base */
-	CTL_TAG_CHANGED = 24,  /* u64: changed inodes */
-	CTL_TAG_DATA = 25,     /* u64: bytes of the data file */
-	CTL_TAG_JOURNAL = 26,  /* u64: bytes of the journal */
-	CTL_TAG_REQUESTS = 27, /* u64: answered since the mount */
-	CTL_TAG_VOLATILE = 28, /* u64: fsync waits for nothing */
+	CTL_TAG_CONTENT = 21,	   /* u64: content changed */
+	CTL_TAG_SOURCE = 22,	   /* the origin's path */
+	CTL_TAG_INODES = 23,	   /* u64: of the base */
+	CTL_TAG_CHANGED = 24,	   /* u64: changed inodes */
+	CTL_TAG_DATA = 25,	   /* u64: bytes of the data file */
+	CTL_TAG_JOURNAL = 26,	   /* u64: bytes of the journal */
+	CTL_TAG_REQUESTS = 27,	   /* u64: answered since the mount */
+	CTL_TAG_VOLATILE = 28,	   /* u64: fsync waits for nothing */
+	CTL_TAG_QUOTA = 29,	   /* u64: bytes; 0: none */
+	CTL_TAG_QUOTA_INODES = 30, /* u64; 0: none */
+	CTL_TAG_TTL = 31,	   /* u64 seconds; 0: none */
+	CTL_TAG_USED = 32,	   /* u64: bytes that count */
+	CTL_TAG_USED_INODES = 33,  /* u64: inodes that count */
+	CTL_TAG_EXPIRES = 34,	   /* u64 seconds: end of the ttl */
+	CTL_TAG_READ_ONLY = 35,	   /* u64: 1, mounted read-only */
 };
 
 enum ctl_flag {

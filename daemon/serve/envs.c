@@ -174,22 +174,49 @@ void envs_clear(struct envs_entry *entry)
 	mutex_unlock(&entry->envs->lock);
 }
 
-enum envs_state envs_peek(struct envs *e, const char *name,
-			  char ret_path[KEEPER_PATH_BYTES])
+void envs_set_due(struct envs_entry *entry, uint64_t due_ns)
 {
-	enum envs_state state = ENVS_NONE;
+	mutex_lock(&entry->envs->lock);
+	entry->mount.due_ns = due_ns;
+	entry->mount.try_ns = 0;
+	entry->mount.told = false;
+	mutex_unlock(&entry->envs->lock);
+}
+
+void envs_peek(struct envs *e, const char *name, struct envs_look *ret_look)
+{
 	const struct envs_entry *entry;
 
-	ret_path[0] = '\0';
+	*ret_look = (struct envs_look){.state = ENVS_NONE};
 	mutex_lock(&e->lock);
 	entry = find_locked(e, name);
-	if (entry) {
-		state = entry->mount.state;
-		(void)snprintf(ret_path, KEEPER_PATH_BYTES, "%s",
-			       entry->mount.path);
+	if (entry && entry->mount.state != ENVS_NONE) {
+		const struct envs_mount *m = &entry->mount;
+
+		ret_look->state = m->state;
+		ret_look->read_only = m->read_only;
+		ret_look->due_ns = m->due_ns;
+		(void)snprintf(ret_look->path, sizeof ret_look->path, "%s",
+			       m->path);
+		env_use(m->env, &ret_look->use); /* takes no lock */
 	}
 	mutex_unlock(&e->lock);
-	return state;
+}
+
+void envs_due(struct envs *e, uint64_t now_ns, uint64_t next_ns,
+	      struct buf *out)
+{
+	mutex_lock(&e->lock);
+	for (struct envs_entry *p = e->list; p; p = p->next) {
+		struct envs_mount *m = &p->mount;
+
+		if (p->busy || m->state == ENVS_NONE || !m->due_ns ||
+		    m->due_ns > now_ns || m->try_ns > now_ns)
+			continue;
+		m->try_ns = next_ns;
+		buf_put(out, p->name, strlen(p->name) + 1);
+	}
+	mutex_unlock(&e->lock);
 }
 
 void envs_names(struct envs *e, struct buf *out)

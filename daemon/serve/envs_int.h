@@ -19,9 +19,9 @@
 
 #include "base/buf.h"
 #include "base/name.h"
+#include "env/env.h"
 #include "serve/keeper_int.h"
 
-struct env;
 struct envs;
 struct session;
 
@@ -39,6 +39,10 @@ struct envs_mount {
 	uint32_t minor;
 	uint32_t keeper_id; /* of the request that mounted */
 	bool remove;	    /* the mount point goes at unmount */
+	bool read_only;
+	bool told;	 /* the log knows that its ttl is over */
+	uint64_t due_ns; /* when its ttl is over (monotonic); 0: never */
+	uint64_t try_ns; /* not before */
 	struct env *env;
 	struct session *session;
 };
@@ -63,9 +67,24 @@ void envs_release(struct envs_entry *entry);
 void envs_publish(struct envs_entry *entry, const struct envs_mount *m);
 void envs_clear(struct envs_entry *entry);
 
-/* Copies what is known of a name now, without waiting for operations. */
-enum envs_state envs_peek(struct envs *e, const char *name,
-			  char ret_path[KEEPER_PATH_BYTES]);
+/* Sets when the ttl of an acquired entry is over; 0: never. */
+void envs_set_due(struct envs_entry *entry, uint64_t due_ns);
+
+/* What is known of a name. */
+struct envs_look {
+	enum envs_state state;
+	char path[KEEPER_PATH_BYTES]; /* "" when it is not mounted */
+	bool read_only;
+	uint64_t due_ns;
+	struct env_use use; /* of what is mounted */
+};
+
+/* Copies it, without waiting for operations. */
+void envs_peek(struct envs *e, const char *name, struct envs_look *ret_look);
+/* Appends the names whose ttl is over and on which nobody works, each ending
+ * in NUL; they are not named again before next_ns. */
+void envs_due(struct envs *e, uint64_t now_ns, uint64_t next_ns,
+	      struct buf *out);
 /* Appends the names of what is mounted, each ending in NUL. */
 void envs_names(struct envs *e, struct buf *out);
 /* Says whether the entry is mounted and no operation works on it. */

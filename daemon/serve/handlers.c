@@ -86,24 +86,25 @@ static const char *state_text(enum envs_state state)
 static int put_row(struct server *s, const char *name, struct env_info *info,
 		   struct msg *m)
 {
-	char path[KEEPER_PATH_BYTES];
 	char hex[OID_HEX + 1];
-	enum envs_state state = envs_peek(s->envs, name, path);
+	struct envs_look look;
 	int r = env_read_info(s->store, name, info);
 
+	envs_peek(s->envs, name, &look);
 	msg_put_str(m, CTL_TAG_NAME, name);
-	if (path[0])
-		msg_put_str(m, CTL_TAG_PATH, path);
+	if (look.path[0])
+		msg_put_str(m, CTL_TAG_PATH, look.path);
 	if (r < 0) {
 		msg_put_str(m, CTL_TAG_STATE, "damaged");
 		return r;
 	}
-	msg_put_str(m, CTL_TAG_STATE, state_text(state));
+	msg_put_str(m, CTL_TAG_STATE, state_text(look.state));
 	oid_to_hex(&info->snapshot, hex);
 	msg_put_str(m, CTL_TAG_SNAPSHOT, hex);
 	msg_put_u64(m, CTL_TAG_TIME, (uint64_t)info->created_sec);
 	msg_put_str(m, CTL_TAG_REF, info->ref);
 	msg_put_str(m, CTL_TAG_SOURCE, info->source);
+	limits_put(&info->limits, &look, m);
 	return 0;
 }
 
@@ -142,6 +143,7 @@ static int show_acquired(struct server *s, struct envs_entry *entry,
 	struct env *env = entry->mount.env;
 	struct session_counters count;
 	struct env_stat st;
+	struct env_use use;
 	int r;
 
 	if (entry->mount.state == ENVS_NONE) {
@@ -149,7 +151,9 @@ static int show_acquired(struct server *s, struct envs_entry *entry,
 		if (r < 0)
 			return r;
 		env_stat(env, &st);
+		env_use(env, &use);
 		env_close(env);
+		limits_put_use(&use, done);
 	} else {
 		env_stat(env, &st);
 		session_count(entry->mount.session, &count);
@@ -230,6 +234,7 @@ static const struct {
 	[CTL_SHOW] = {"show", show_handle},
 	[CTL_DIFF] = {"diff", diff_handle},
 	[CTL_STOP] = {"stop", stop_handle},
+	[CTL_SET] = {"set", limits_handle},
 };
 
 int handlers_answer(void *ctx, const struct ctl_peer *peer,

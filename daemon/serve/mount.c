@@ -33,6 +33,7 @@ struct wish {
 	char name[NAME_MAX_LABEL + 1];
 	char at[KEEPER_PATH_BYTES];
 	uint64_t flags;
+	struct limits_wish limits;
 };
 
 /* Reads an optional field; false when it is malformed. */
@@ -67,7 +68,7 @@ static int read_wish(const struct msg *m, struct wish *w, struct diag *diag)
 		return CODE_USAGE;
 	}
 	w->flags = msg_get_u64(m, CTL_TAG_FLAGS, 0);
-	return 0;
+	return limits_read(m, &w->limits, diag);
 }
 
 /* A client in another mount name space would not see what we mount. */
@@ -227,6 +228,8 @@ static int mount_folder(struct server *s, struct envs_entry *entry,
 		return CODE_FAILED;
 	}
 	m->state = ENVS_MOUNTED;
+	m->read_only = flags & CTL_FLAG_READ_ONLY;
+	m->due_ns = limits_due(&info->limits);
 	envs_publish(entry, m);
 	note_made(s, entry->name, info, m->remove);
 	return CODE_DONE;
@@ -234,11 +237,11 @@ static int mount_folder(struct server *s, struct envs_entry *entry,
 
 static int answer_mounted(struct server *s, const char *name, struct msg *done)
 {
-	char path[KEEPER_PATH_BYTES];
+	struct envs_look look;
 
-	(void)envs_peek(s->envs, name, path);
+	envs_peek(s->envs, name, &look);
 	msg_put_str(done, CTL_TAG_NAME, name);
-	msg_put_str(done, CTL_TAG_PATH, path);
+	msg_put_str(done, CTL_TAG_PATH, look.path);
 	return CODE_DONE;
 }
 
@@ -265,7 +268,12 @@ static int check_present(struct server *s, struct envs_entry *entry,
 			 m->path);
 		return CODE_BUSY;
 	}
-	return CODE_DONE;
+	if ((w->flags & CTL_FLAG_READ_ONLY) && !m->read_only) {
+		diag_add(diag, "%s: mounted writable already", entry->name);
+		return CODE_BUSY;
+	}
+	return w->limits.set ? limits_change(s, entry, &w->limits, diag)
+			     : CODE_DONE;
 }
 
 static int mount_acquired(struct server *s, struct envs_entry *entry,
@@ -276,6 +284,11 @@ static int mount_acquired(struct server *s, struct envs_entry *entry,
 
 	if (r >= 0)
 		return r;
+	if (w->limits.set) {
+		r = limits_change(s, entry, &w->limits, diag);
+		if (r)
+			return r;
+	}
 	r = info ? env_read_info(s->store, entry->name, info) : -ENOMEM;
 	if (r == 0 && w->at[0] && strcmp(w->at, info->at) != 0) {
 		(void)snprintf(info->at, sizeof info->at, "%s", w->at);
@@ -451,6 +464,7 @@ static int mount_new(struct server *s, const struct wish *w, struct msg *done,
 	(void)snprintf(info->ref, sizeof info->ref, "%s", w->ref);
 	(void)snprintf(info->at, sizeof info->at, "%s", w->at);
 	info->created_sec = clock_now().tv_sec;
+	limits_merge(&w->limits, &info->limits);
 	r = make_new(s, w, info, &entry, diag);
 	if (r)
 		return r;

@@ -31,6 +31,7 @@
 
 enum {
 	IDLE_MS = 60000,
+	LOOK_MS = 1000,
 	NS_PER_MS = 1000000,
 	LINE_BYTES = 4096 + 512,
 	WALK_LIMIT_S = 50, /* less than the command waits for us */
@@ -124,15 +125,15 @@ static bool wait_for_end(struct server *s, int signals)
 				      {.fd = s->events, .events = POLLIN}};
 		int left = idle_left_ms(s);
 
+		limits_expire(s);
 		if (__atomic_load_n(&s->stop, __ATOMIC_SEQ_CST))
 			return false;
 		if (left == 0 && envs_shut(s->envs)) {
 			log_info("server: idle, ending");
 			return false;
 		}
-		/* What becomes idle wakes nobody: look again in a while. */
-		if (left <= 0)
-			left = 1000;
+		/* What becomes idle, or a ttl that ends, wakes nobody. */
+		left = left <= 0 ? LOOK_MS : MIN(left, LOOK_MS);
 		if (poll(p, 2, left) > 0 && p[0].revents)
 			return true;
 	}

@@ -57,6 +57,37 @@ int umount_handle(struct server *s, const struct ctl_peer *peer,
 		  struct diag *diag);
 int diff_handle(struct server *s, const struct ctl_peer *peer,
 		const struct msg *request, struct msg *done, struct diag *diag);
+int limits_handle(struct server *s, const struct ctl_peer *peer,
+		  const struct msg *request, struct msg *done,
+		  struct diag *diag);
+
+/* --- limits.c ------------------------------------------------------------ */
+
+enum { LIMITS_BYTES = 1, LIMITS_INODES = 2, LIMITS_TTL = 4 };
+
+/* The bounds that a request asks for: those in `set`. */
+struct limits_wish {
+	unsigned set;
+	struct env_limits to;
+};
+
+/* Returns 0, or a code with lines in diag. */
+_must_check_ int limits_read(const struct msg *m, struct limits_wish *ret_wish,
+			     struct diag *diag);
+void limits_merge(const struct limits_wish *w, struct env_limits *limits);
+/* When a ttl that begins now ends (monotonic ns); 0: never. */
+uint64_t limits_due(const struct env_limits *limits);
+/* Changes those of an acquired environment, mounted or not; returns a code. */
+_must_check_ int limits_change(struct server *s, struct envs_entry *entry,
+			       const struct limits_wish *w, struct diag *diag);
+/* Adds bounds and use to a row. */
+void limits_put(const struct env_limits *limits, const struct envs_look *look,
+		struct msg *m);
+void limits_put_use(const struct env_use *use, struct msg *m);
+/* Has everything unmounted and kept whose ttl is over; waits for nothing. */
+void limits_expire(struct server *s);
+
+/* --- handlers.c ---------------------------------------------------------- */
 
 /* Acquires an existing environment by the request's NAME. Returns 0, a code
  * with lines in diag, or a negative errno. */
@@ -70,6 +101,11 @@ _must_check_ int handlers_acquire_name(struct server *s, const char *name,
 /* Says whether STORE/envs/NAME is there. */
 bool handlers_env_exists(struct server *s, const char *name);
 
+/* --- umount.c ------------------------------------------------------------ */
+
+/* Unmounts an acquired environment and keeps it; returns a code. */
+_must_check_ int umount_keep(struct server *s, struct envs_entry *entry,
+			     struct diag *diag);
 /* Empties the trash; for the worker. */
 void umount_empty_trash(void *ctx, void *arg);
 /* Unmounts everything for good and keeps it: at SIGTERM. */

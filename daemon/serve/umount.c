@@ -323,6 +323,11 @@ static int umount_acquired(struct server *s, struct envs_entry *entry,
 	return umount_kept(s, entry->name, flags, diag);
 }
 
+int umount_keep(struct server *s, struct envs_entry *entry, struct diag *diag)
+{
+	return umount_acquired(s, entry, CTL_FLAG_KEEP, diag);
+}
+
 int umount_handle(struct server *s, const struct ctl_peer *peer,
 		  const struct msg *request, struct msg *done,
 		  struct diag *diag)

@@ -62,8 +62,9 @@ static int check_info(const struct checking *c, struct env_info *info)
 	case -EFSCORRUPTED:
 		return lost(c, "E4", "its file 'env' makes no sense");
 	case -ERANGE:
-		return lost(c, "E25", "the limits in its file 'env' make no "
-				      "sense");
+		return lost(c, "E30",
+			    "the limits in its file 'env' make no "
+			    "sense");
 	default:
 		return r;
 	}

@@ -63,7 +63,7 @@ static int take_limits(struct bytes *r, struct env_limits *l)
 	l->inodes = bytes_u64(r);
 	l->ttl_sec = bytes_u64(r);
 	return r->bad || l->bytes > INT64_MAX || l->inodes > FORMAT_MAX_INODE ||
-			       l->ttl_sec > ENV_MAX_TTL
+			       l->ttl_sec > FORMAT_MAX_TTL
 		       ? -ERANGE
 		       : 0;
 }

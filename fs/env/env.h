@@ -66,8 +66,6 @@ struct env_limits {
 	uint64_t ttl_sec; /* after which a mount ends: the server sees to it */
 };
 
-enum { ENV_MAX_TTL = 100 * 366 * 86400U };
-
 /* What an environment stores itself: 4 KiB for each block of its own, the
  * bytes of xattrs (names and values) of inodes whose xattrs changed, and of
  * the targets of new symlinks; and the inodes that it made. What was removed

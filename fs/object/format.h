@@ -46,5 +46,7 @@ enum {
 #define FORMAT_MAX_INODE ((UINT64_C(1) << 53) - 1)
 /* The largest file: what a manifest of FORMAT_MAX_OBJECT bytes can name. */
 #define FORMAT_MAX_FILE (UINT64_C(1) << 42)
+/* Seconds that a mount may be given: a hundred years. */
+#define FORMAT_MAX_TTL (100 * UINT64_C(366) * 86400)
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How much room there is. On a disk without any nothing could be deleted, which
- * takes a record first: so a part of it is kept, beyond which neither imports
- * nor growing environments get. For imports the same check keeps the store
- * below the limit that its owner has set.
+ * takes a record first: so a part of it is kept that environments do not grow
+ * into. An import that fills the disk would take it from environments, whose
+ * writers cannot be told to wait: so as much again is kept from imports. Their
+ * check also keeps the store below the limit that its owner has set.
  *
  * The disk is asked once for each megabyte written, the store counted (a stat
  * of each of its files, of which it has few) once for each 64, and only where
@@ -49,6 +50,7 @@ int space_read(struct store *s, struct space *ret_space)
 	out.free = (uint64_t)st.f_bavail * st.f_frsize;
 	out.reserve = MIN(MAX(out.total / RESERVE_PARTS, (uint64_t)RESERVE_MIN),
 			  (uint64_t)RESERVE_MAX);
+	out.for_envs = 2 * out.reserve;
 	*ret_space = out;
 	return 0;
 }
@@ -142,7 +144,7 @@ int space_check_int(struct store *s, struct room *room, uint64_t n)
 		r = space_read(s, &disk);
 		if (r < 0)
 			return r;
-		if (disk.free < disk.reserve + n)
+		if (disk.free < disk.for_envs + n)
 			return -ENOSPC;
 		r = check_limit(s, room, n);
 		if (r < 0)

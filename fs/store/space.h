@@ -11,9 +11,10 @@
 #include "store/store.h"
 
 struct space {
-	uint64_t total;	  /* bytes of the disk */
-	uint64_t free;	  /* that the caller may still use */
-	uint64_t reserve; /* of them, kept for what deletes */
+	uint64_t total;	   /* bytes of the disk */
+	uint64_t free;	   /* that the caller may still use */
+	uint64_t reserve;  /* of them, kept for what deletes */
+	uint64_t for_envs; /* kept from imports: as much again */
 };
 
 /* Bytes on disk. */

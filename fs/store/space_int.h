@@ -5,8 +5,8 @@
  * Contract
  *   Ownership   a struct room belongs to its batch; zeroed: nothing known
  *   Threads     caller serialises
- *   Errors      -ENOSPC: only the reserve is left on the disk; -EDQUOT: the
- *               store has reached its limit
+ *   Errors      -ENOSPC: only what environments need is left on the disk;
+ *               -EDQUOT: the store has reached its limit
  */
 #ifndef COWFS_STORE_SPACE_INT_H
 #define COWFS_STORE_SPACE_INT_H

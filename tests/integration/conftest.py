@@ -85,6 +85,21 @@ def cowfs(new_store):
 
 
 @pytest.fixture
+def small_disk(as_root, cowfs):
+    """The store is on a disk of 48 MiB of its own."""
+    cowfs.path.mkdir()
+    mount = cowfs.spawn(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs",
+                         cowfs.path])
+    assert cowfs.finish(mount, 10).code == 0
+    yield cowfs
+    cowfs.run("umount", "--all", "--discard")
+    cowfs.run("daemon", "stop")
+    # Its removal by the server's end: nothing else holds it.
+    assert cowfs.finish(cowfs.spawn(["umount", cowfs.path]), 10).code == 0
+    cowfs.path.rmdir()
+
+
+@pytest.fixture
 def as_root():
     skip_unless(os.geteuid() == 0, "root")
 

@@ -337,21 +337,6 @@ def test_an_old_tree_is_gone_on_with(plain, tmp_path):
         plain.run("rm", "y")
 
 
-@pytest.fixture
-def small_disk(as_root, cowfs):
-    """The store is on a disk of 48 MiB of its own."""
-    cowfs.path.mkdir()
-    mount = cowfs.spawn(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs",
-                         cowfs.path])
-    assert cowfs.finish(mount, 10).code == 0
-    yield cowfs
-    cowfs.run("umount", "--all", "--discard")
-    cowfs.run("daemon", "stop")
-    # Its removal by the server's end: nothing else holds it.
-    assert cowfs.finish(cowfs.spawn(["umount", cowfs.path]), 10).code == 0
-    cowfs.path.rmdir()
-
-
 def test_an_import_leaves_room_for_environments(small_disk, tmp_path):
     cowfs = small_disk
     rng = random.Random(1)

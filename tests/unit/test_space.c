@@ -4,11 +4,48 @@
  */
 #include "gc_case.h"
 
+#include <sys/statvfs.h>
+
 #include "base/err.h"
 #include "object/format.h"
 #include "store/gc.h"
 #include "store/settings.h"
 #include "store/space.h"
+
+/* The disk, as the tests want it; the real one while fake_free is 0. */
+static uint64_t fake_free;
+static unsigned asked;
+
+int __real_fstatvfs(int fd, struct statvfs *st);
+int __real_fstatvfs64(int fd, struct statvfs *st);
+int __wrap_fstatvfs(int fd, struct statvfs *st);
+int __wrap_fstatvfs64(int fd, struct statvfs *st);
+
+static void fake(struct statvfs *st)
+{
+	asked++;
+	if (!fake_free)
+		return;
+	st->f_frsize = 4096;
+	st->f_blocks = (1 << 30) / 4096; /* a reserve of 20 MiB and a half */
+	st->f_bavail = fake_free / 4096;
+}
+
+int __wrap_fstatvfs(int fd, struct statvfs *st)
+{
+	int r = __real_fstatvfs(fd, st);
+
+	fake(st);
+	return r;
+}
+
+int __wrap_fstatvfs64(int fd, struct statvfs *st)
+{
+	int r = __real_fstatvfs64(fd, st);
+
+	fake(st);
+	return r;
+}
 
 static const struct gc_case small = {.files = 40, .seed = 1};
 static const struct gc_case other = {.files = 40, .seed = 2, .large = 7};
@@ -106,6 +143,66 @@ TEST(the_disk_and_the_store_are_measured)
 	store_close(s);
 }
 
+/* Takes n bytes at a time from a disk that really shrinks; returns what is left
+ * at the first refusal. */
+static uint64_t take_all(struct store *s, uint64_t n)
+{
+	int r = 0;
+
+	while (r == 0) {
+		r = space_take(s, n);
+		if (r == 0)
+			fake_free -= n;
+	}
+	assert_int_equal(r, -ENOSPC);
+	return fake_free;
+}
+
+TEST(environments_grow_up_to_the_reserve)
+{
+	struct store *s = gc_case_open(state);
+	struct space disk;
+	uint64_t left;
+
+	fake_free = 64 << 20;
+	assert_ok(space_read(s, &disk));
+	assert_int_equal(disk.reserve, (1 << 30) / 50);
+	assert_int_equal(disk.for_envs, 2 * disk.reserve);
+	asked = 0;
+	left = take_all(s, 4096);
+	assert_true(left >= disk.reserve && left < disk.reserve + 8192);
+	/* not at each call */
+	assert_true(asked < 100);
+	/* larger than what is left, and smaller again: refused, still */
+	assert_int_equal(space_take(s, 1 << 20), -ENOSPC);
+	assert_int_equal(space_take(s, 8192), -ENOSPC);
+	/* what is deleted comes back at once */
+	fake_free += 1 << 20;
+	assert_ok(space_take(s, 1 << 20));
+	fake_free = 0;
+	store_close(s);
+}
+
+TEST(an_import_leaves_as_much_again_to_environments)
+{
+	struct store *s = gc_case_open(state);
+	struct space disk;
+	uint8_t data[4096] = {1};
+	struct batch *b;
+	struct oid id;
+
+	fake_free = 64 << 20;
+	assert_ok(space_read(s, &disk));
+	fake_free = disk.for_envs - 4096;
+	assert_ok(space_take(s, 1 << 20));
+	assert_ok(batch_begin(s, &b));
+	assert_int_equal(batch_put(b, OID_BLOB, data, sizeof data, &id),
+			 -ENOSPC);
+	batch_abort(b);
+	fake_free = 0;
+	store_close(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -113,6 +210,8 @@ int main(void)
 		RUN_SCRATCH(settings_come_back_and_damage_is_told),
 		RUN_SCRATCH(a_store_does_not_grow_beyond_its_limit),
 		RUN_SCRATCH(the_disk_and_the_store_are_measured),
+		RUN_SCRATCH(environments_grow_up_to_the_reserve),
+		RUN_SCRATCH(an_import_leaves_as_much_again_to_environments),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
