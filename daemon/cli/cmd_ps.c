@@ -10,13 +10,13 @@
 #include "cli/remote.h"
 
 /* Of both verbs in JSON: columns, and their cells. */
+/* clang-format off */
 #define LIMITS_COLUMNS                                                         \
 	{"quota", NULL, OUT_SIZE}, {"quota_inodes", NULL, OUT_COUNT},          \
-		{"used", NULL, OUT_SIZE}, {"used_inodes", NULL, OUT_COUNT},    \
-		{"ttl", NULL, OUT_SPAN}, {"expires", NULL, OUT_TIME},          \
-	{                                                                      \
-		"read_only", NULL, OUT_BOOL                                    \
-	}
+	{"used", NULL, OUT_SIZE}, {"used_inodes", NULL, OUT_COUNT},            \
+	{"ttl", NULL, OUT_SPAN}, {"expires", NULL, OUT_TIME},                  \
+	{"read_only", NULL, OUT_BOOL}
+/* clang-format on */
 #define LIMITS_CELLS(r)                                                        \
 	out_num_if((r)->bytes, (r)->bytes),                                    \
 		out_num_if((r)->inodes, (r)->inodes),                          \
