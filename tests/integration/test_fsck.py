@@ -246,6 +246,16 @@ def seal_journal(frame, at, data):
     return change
 
 
+def seal_limits(data):
+    """Likewise the limits, at the end of `env`."""
+    def change(folder):
+        raw = (folder / "env").read_bytes()
+        body = raw[:-8 - 24] + data
+        (folder / "env").write_bytes(
+            body + xxh3_64(body, 0).to_bytes(8, "little"))
+    return change
+
+
 @pytest.mark.parametrize("rule, change", [
     ("E1", lambda e: (e / "env").unlink()),
     ("E3", spoil("env", 30, b"\x99")),
@@ -254,7 +264,10 @@ def seal_journal(frame, at, data):
     ("E11", seal_journal(1, 0, b"\x7f")),
     ("E11", seal_journal(1, 1, b"\xff" * 8)),
     ("E11", seal_journal(0, 38, b"\x01")),
-], ids=["E1", "E3", "E7", "E10", "E11-type", "E11-inode", "E11-epoch"])
+    ("E30", seal_limits(b"\xff" * 24)),
+    ("E30", seal_limits(b"short")),
+], ids=["E1", "E3", "E7", "E10", "E11-type", "E11-inode", "E11-epoch", "E30",
+        "E30-short"])
 def test_rules_of_environments(full, rule, change):
     change(full.path / "envs/e")
     result = full.run("fsck", expect=1)
