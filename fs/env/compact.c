@@ -92,7 +92,7 @@ static int state_load(struct making *m)
 		return -ENOMEM;
 	mutex_init(&p->lock);
 	p->store = m->e->store;
-	p->info = m->e->info;
+	p->info.snapshot = m->e->info.snapshot; /* the rest may change */
 	p->dirfd = m->e->dirfd; /* lent */
 	p->read_only = true;
 	p->data.fd = p->journal.fd = -1;

@@ -234,13 +234,16 @@ int env_tmpfile(struct env *e, uint64_t parent, uint32_t mode,
 		const struct env_cred *cred, struct env_attr *ret_attr)
 {
 	struct iattr a = {.mode = S_IFREG | (mode & 07777)};
+	bool tried = false;
 	int r;
 
-	mutex_lock(&e->lock);
-	r = tmpfile_locked(e, parent, &a, cred);
-	if (r >= 0)
-		inode_stat(e, &a, ret_attr);
-	mutex_unlock(&e->lock);
+	do {
+		mutex_lock(&e->lock);
+		r = tmpfile_locked(e, parent, &a, cred);
+		if (r >= 0)
+			inode_stat(e, &a, ret_attr);
+		mutex_unlock(&e->lock);
+	} while (commit_makes_room(e, r, &tried));
 	return r;
 }
 

@@ -513,8 +513,7 @@ _must_check_ int xattr_gone_base(struct env *e, const struct inode *in);
 
 /* --- quota (quota.c) ---------------------------------------------------- */
 
-/* Adds to a sum of e->use; -n is allowed. */
-void use_add(uint64_t *sum, uint64_t n);
+void use_add(uint64_t *sum, uint64_t n); /* of e->use; -n is allowed */
 /* Asks for growth, after tx_begin and before a byte of it is written.
  * -EDQUOT; -ENOSPC: only the reserve is left on the disk. */
 _must_check_ int grow_take(struct env *e, uint64_t bytes, uint64_t inodes);

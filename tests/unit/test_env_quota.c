@@ -517,6 +517,8 @@ TEST(sums_are_those_of_a_count_from_scratch)
 			check_sums();
 		if (i % 50 == 0)
 			env_reap_all(tc->e);
+		if (i % 200 == 0) /* compacts, now and then */
+			(void)env_tend(tc->e);
 		if (i % 1000)
 			continue;
 		env_reap_all(tc->e);
