@@ -113,6 +113,23 @@ def test_a_shared_mapping_learns_it_in_msync_and_fsync(cowfs, point):
     cowfs.sh(point, "echo more > x; sync x")
 
 
+def test_it_is_unmounted_with_pages_that_do_not_fit(cowfs, point):
+    """Nobody asked for them with msync; the rest is kept."""
+    cowfs.py(point, """
+        with open('f', 'wb') as f:
+            f.write(bytes([7]) * (1 << 20))
+        fd = os.open('m', os.O_RDWR | os.O_CREAT)
+        os.ftruncate(fd, 1 << 20)
+        m = mmap.mmap(fd, 1 << 20)
+        m[:] = b'm' * (1 << 20)
+    """)
+    cowfs.run("umount", "e", "--keep")
+    assert cowfs.mount("e") == point
+    assert row(cowfs)["used"] == MIB
+    assert cowfs.sh(point, "tr -d '\\007' < f | wc -c; wc -c < m").out == \
+        "0\n1048576\n"
+
+
 def test_removed_and_open_counts_until_it_is_closed(cowfs, point):
     cowfs.py(point, """
         fd = os.open('f', os.O_RDWR | os.O_CREAT)
