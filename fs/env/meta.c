@@ -21,8 +21,8 @@ void meta_kill_privs(struct env *e, struct iattr *a, bool suidgid)
 	_cleanup_buf_ struct buf caps = {0};
 	const struct inode *in = itable_find(e, a->ino);
 
-	if (!S_ISREG(a->mode))
-		return;
+	if (S_ISDIR(a->mode))
+		return; /* there they mean something else; devices lose them */
 	if (suidgid) {
 		/* setgid without group execute means mandatory locking */
 		if (a->mode & S_IXGRP)

@@ -355,6 +355,29 @@ TEST(a_write_clears_capabilities_and_chown_setuid)
 	assert_int_equal(a.mode & 07777, 0755);
 }
 
+TEST(chown_clears_setuid_of_all_but_folders)
+{
+	static const uint32_t kinds[] = {S_IFBLK, S_IFIFO, S_IFSOCK, S_IFDIR};
+	struct env_case *c = *state;
+	struct env_attr v = {.mode = 06755, .uid = 5}, a;
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		const char name[] = {(char)('k' + i), '\0'};
+		bool dir = kinds[i] == S_IFDIR;
+
+		if (dir)
+			assert_ok(env_mkdir(c->e, ENV_ROOT, name, 0755,
+					    &env_case_root, &a));
+		else
+			assert_ok(env_mknod(c->e, ENV_ROOT, name,
+					    kinds[i] | 0755, 0, &env_case_root,
+					    &a));
+		assert_ok(env_setattr(c->e, a.ino, ENV_SET_MODE, &v, &a));
+		assert_ok(env_setattr(c->e, a.ino, ENV_SET_UID, &v, &a));
+		assert_int_equal(a.mode & 07777, dir ? 06755 : 0755);
+	}
+}
+
 TEST(a_torn_tail_is_cut_and_nothing_else)
 {
 	struct env_case *c = *state;
@@ -481,6 +504,7 @@ int main(void)
 		RUN_ENV(a_file_without_a_name_gets_one),
 		RUN_ENV(attributes_of_a_base_file_change_without_its_bytes),
 		RUN_ENV(a_write_clears_capabilities_and_chown_setuid),
+		RUN_ENV(chown_clears_setuid_of_all_but_folders),
 		RUN_ENV(a_torn_tail_is_cut_and_nothing_else),
 		RUN_ENV(a_second_open_is_refused),
 		RUN_ENV(what_is_read_only_changes_nothing),

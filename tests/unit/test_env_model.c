@@ -348,7 +348,7 @@ static void op_chattr(void)
 				      &v, &a));
 		m->uid = v.uid;
 		m->gid = v.gid;
-		if (S_ISREG(m->mode))
+		if (!S_ISDIR(m->mode))
 			m->mode &= ~(m->mode & S_IXGRP ? 06000u : 04000u);
 	}
 	touch(i, CTIME);
