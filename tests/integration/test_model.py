@@ -3,7 +3,7 @@
 
 COWFS_MODEL_SEED and COWFS_MODEL_STEPS set the walk; the seed is printed. On
 failure the store is kept with repro.sh and the last steps are shown.
-support/oracle.py says what is compared.
+support/oracle.py says what is compared, model_kills.py what a death may leave.
 """
 import os
 import pathlib
@@ -19,10 +19,12 @@ import tempfile
 
 import pytest
 from helpers import PYTHON, SUPPORT
+from model_kills import kill_in_batch
 from oracle import receive, send
 
 BATCH, FULL, RESTART = 50, 500, 2500
-STEPS = int(os.environ.get("COWFS_MODEL_STEPS", 24000))
+KILLS = 1 / 1000  # of the server, in the middle of a step
+STEPS = int(os.environ.get("COWFS_MODEL_STEPS", 0))
 NAMES = ["a", "b", "c", "d1", "d2", "new", "x y", "ü", "tab\t", ".wh.a",
          "n" * 255, "f1", "f2", "f3", "Makefile", "LICENSE"]
 EXCHANGE, NOREPLACE, WHITEOUT = 2, 1, 4
@@ -352,7 +354,7 @@ class Model:
         self.store, self.plain = store, plain
         self.rng = random.Random(seed)
         self.point = store.mount("base", "e")
-        self.done = 0
+        self.done = self.deaths = 0
         self.history = []
         self.start()
         self.base_tree = self.full()
@@ -365,6 +367,10 @@ class Model:
     def stop(self):
         for w in self.workers:
             w.close()
+
+    def restart_worker(self, i):
+        self.workers[i].close()
+        self.workers[i] = Worker(self.store, (self.point, self.plain)[i])
 
     def kill(self):
         """After a failure: nothing may hold the mount."""
@@ -379,15 +385,19 @@ class Model:
             w.ask(batch)
         return [w.answer() for w in self.workers]
 
-    def full(self):
-        """Compares the whole trees; returns the tree."""
-        (ours,), (theirs,) = self.both([(0, [], "tree", ())])
-        ours, theirs = ours[0], theirs[0]
+    def differ(self):
+        """Our tree, and the paths in which the trees differ."""
+        ours, theirs = self.both([(0, [], "tree", ())])
+        ours, theirs = ours[0][0], theirs[0][0]
         assert isinstance(ours, dict) and isinstance(theirs, dict), (
             ours, theirs)
-        differ = [(p, ours.get(p), theirs.get(p))
-                  for p in sorted(set(ours) | set(theirs))
-                  if ours.get(p) != theirs.get(p)]
+        return ours, [(p, ours.get(p), theirs.get(p))
+                      for p in sorted(set(ours) | set(theirs))
+                      if ours.get(p) != theirs.get(p)]
+
+    def full(self):
+        """Compares the whole trees; returns the tree."""
+        ours, differ = self.differ()
         assert not differ, self.say("trees differ", differ[:3])
         return ours
 
@@ -402,13 +412,18 @@ class Model:
         if self.rng.random() < 0.1:
             touched, args = walk.do_churn()
             batch.append((0, touched, "churn", args))
-        ours, theirs = self.both(batch)
-        for step, a, b in zip(batch, ours, theirs):
-            self.history.append((step, b[0]))
-            self.done += 1
-            assert a == b, self.say(
-                "differs", f"{step}\ncowfs: {str(a)[:900]}\n"
-                f"plain: {str(b)[:900]}")
+        if self.rng.random() < BATCH * KILLS:
+            kill_in_batch(self, batch)
+            return
+        for step, a, b in zip(batch, *self.both(batch)):
+            self.compare(step, a, b)
+
+    def compare(self, step, a, b):
+        self.history.append((step, b[0]))
+        self.done += 1
+        assert a == b, self.say(
+            "differs", f"{step}\ncowfs: {str(a)[:900]}\n"
+            f"plain: {str(b)[:900]}")
         del self.history[:-200]
 
     def restart(self, how):
@@ -494,29 +509,30 @@ def plain_folder():
     shutil.rmtree(folder)
 
 
-def test_random_walk(cowfs, as_root, tmp_path, plain_folder):
+def random_walk(store, tmp_path, plain_folder, steps):
     seed = int(os.environ.get("COWFS_MODEL_SEED", 0)) or \
         struct.unpack("<I", os.urandom(4))[0]
-    print(f"COWFS_MODEL_SEED={seed} COWFS_MODEL_STEPS={STEPS}")
+    steps = STEPS or steps
+    print(f"COWFS_MODEL_SEED={seed} COWFS_MODEL_STEPS={steps}")
     rng = random.Random(seed)
     base = tmp_path / "base"
     make_base(base, rng)
-    cowfs.load(base)
+    store.load(base)
     plain = plain_folder / "plain"
     subprocess.run(["cp", "-a", "--sparse=always", base, plain], check=True)
-    model = Model(cowfs, base, plain, seed)
+    model = Model(store, base, plain, seed)
     walk = Walk(model.rng, root=True)
     walk.learn(model.base_tree)
     try:
-        walk_on(model, walk)
+        walk_on(model, walk, steps)
     finally:
         model.kill()
 
 
-def walk_on(model, walk):
+def walk_on(model, walk, steps):
     restarts = ["keep", "stop", "kill"]
     next_full, next_restart = FULL, RESTART
-    while model.done < STEPS:
+    while model.done < steps:
         model.run_batch(walk)
         if model.done >= next_full:
             next_full += FULL
@@ -527,4 +543,13 @@ def walk_on(model, walk):
     walk.learn(model.full())
     model.both([(0, [], "drop_all", ())])
     model.stop()
-    print(f"{model.done} steps")
+    print(f"{model.done} steps, {model.deaths} deaths")
+
+
+def test_random_walk(cowfs, as_root, tmp_path, plain_folder):
+    random_walk(cowfs, tmp_path, plain_folder, 20000)
+
+
+@pytest.mark.long
+def test_long_random_walk(cowfs, as_root, tmp_path, plain_folder):
+    random_walk(cowfs, tmp_path, plain_folder, 200000)
