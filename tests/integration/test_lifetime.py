@@ -1,9 +1,62 @@
 # SPDX-License-Identifier: MIT
-"""Memory comes back: many environments."""
+"""Space and memory come back: builds and cleans, many environments."""
 import os
 
 import pytest
-from helpers import wait_until
+from helpers import PYTHON, wait_until
+
+# Builds, cleans, builds... and leaves the last build.
+BUILDS = r"""
+import os, random, shutil, sys
+rounds = int(sys.argv[1])
+rng = random.Random(1)
+sources = {f"src/f{i}": rng.randbytes(rng.randrange(60000)) for i in range(60)}
+os.mkdir("src")
+for name, data in sources.items():
+    open(name, "wb").write(data)
+for n in range(rounds):
+    os.makedirs("build/deps")
+    for i in range(80):
+        with open(f"build/o{i}", "wb") as f:
+            f.write(rng.randbytes(rng.randrange(40000)))
+        with open(f"build/deps/d{i}.tmp", "w") as f:
+            f.write(f"{n} " * 300)
+        os.rename(f"build/deps/d{i}.tmp", f"build/deps/d{i}")
+    with open("build/all", "wb") as out:
+        for i in range(80):
+            out.write(open(f"build/o{i}", "rb").read())
+    os.truncate("build/all", 100000)
+    if n + 1 < rounds:
+        shutil.rmtree("build")
+live = 0
+for folder, _, names in os.walk("."):
+    for name in names:
+        live += os.lstat(os.path.join(folder, name)).st_size
+print(live)
+"""
+
+
+def stored(store, env):
+    """Bytes on the disk."""
+    folder = store.path / "envs" / env
+    return sum(f.stat().st_blocks * 512 for f in folder.rglob("*"))
+
+
+def empty_tree(store, tmp_path):
+    (tmp_path / "empty").mkdir()
+    store.load(tmp_path / "empty")
+
+
+def test_space_of_builds_comes_back(cowfs, tmp_path):
+    empty_tree(cowfs, tmp_path)
+    point = cowfs.mount("base", "e")
+    out = cowfs.inside(point, [PYTHON, "-c", BUILDS, "100"], limit=400).out
+    live = int(out)
+    wait_until(lambda: stored(cowfs, "e") <= 1.5 * live, 20,
+               f"{stored(cowfs, 'e')} bytes on the disk for {live}")
+    cowfs.run("umount", "e", "--keep")
+    assert stored(cowfs, "e") <= 1.5 * live
+
 
 class Server:
     def __init__(self, store):
