@@ -181,6 +181,12 @@ static int check_env(struct check *k, const char *name, bool repair)
 	int r;
 
 	k->env = name;
+	if (env_is_unborn(fsck_store(k->fsck), name)) {
+		if (!repair)
+			note_env(k, "was new when the machine stopped, and "
+				    "never committed: nothing is lost");
+		return 0;
+	}
 	r = env_check(fsck_store(k->fsck), name, repair ? be_silent : tell_env,
 		      k, &e);
 	/* Umounted and removed this moment. */
@@ -226,6 +232,8 @@ static int check_all(struct check *k, bool repair)
 
 	if (r == 0)
 		r = check_envs(k, false);
+	if (r == 0 && repair && fsck_store(k->fsck))
+		r = env_clear_unborn(fsck_store(k->fsck));
 	if (r < 0 || !repair || fsck_damage(k->fsck) == 0)
 		return r;
 	k->has_names = false;

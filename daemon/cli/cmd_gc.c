@@ -15,6 +15,7 @@
 #include "cli/number.h"
 #include "cli/remote.h"
 #include "cli/snaps.h"
+#include "env/check.h"
 #include "serve/serve.h"
 #include "store/gc.h"
 #include "store/settings.h"
@@ -125,6 +126,9 @@ static int run(struct call *c)
 	if (isatty(STDERR_FILENO))
 		o.waiting = say_waiting;
 	o.trash = serve_wait_end(c->store, 0) != -ETIMEDOUT;
+	r = o.dry_run ? 0 : env_clear_unborn(s);
+	if (r)
+		return call_fail_err(c, r, &diag, c->store);
 	r = store_gc(s, &o, &notes, &diag, &res);
 	for (size_t i = 0; (line = diag_line(&notes, i)); i++)
 		(void)call_fail(c, 0, "%s", line);

@@ -82,7 +82,7 @@ int limits_change(struct server *s, struct envs_entry *entry,
 
 	if (r == 0) {
 		limits_merge(w, &info->limits);
-		r = env_write_info(s->store, entry->name, info, true);
+		r = env_write_info(s->store, entry->name, info);
 	}
 	if (r < 0) {
 		diag_add(diag, "%s: cannot be set: %s", entry->name,

@@ -170,7 +170,7 @@ static void note_made(struct server *s, const char *name, struct env_info *info,
 	if (!info->at[0] || info->made_mountpoint == made)
 		return;
 	info->made_mountpoint = made;
-	if (env_write_info(s->store, name, info, false) < 0)
+	if (env_write_info(s->store, name, info) < 0)
 		log_warn("%s: cannot note its mount point", name);
 }
 
@@ -293,7 +293,7 @@ static int mount_acquired(struct server *s, struct envs_entry *entry,
 	if (r == 0 && w->at[0] && strcmp(w->at, info->at) != 0) {
 		(void)snprintf(info->at, sizeof info->at, "%s", w->at);
 		info->made_mountpoint = false;
-		r = env_write_info(s->store, entry->name, info, false);
+		r = env_write_info(s->store, entry->name, info);
 	}
 	if (r < 0) {
 		diag_add(diag, "%s: cannot read: %s", entry->name, err_text(r));

@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "env/check.h"
 #include "fuse/session.h"
 #include "serve/serve.h"
 #include "serve/server_int.h"
@@ -69,6 +70,8 @@ static int server_init(struct server *s, const struct serve_args *args,
 	r = fsck_at_start(args->store, WALK_LIMIT_S, diag);
 	if (r == 0)
 		r = store_open(args->store, 0, diag, &s->store);
+	if (r == 0)
+		r = env_clear_unborn(s->store);
 	if (r == 0)
 		r = envs_new(&s->envs);
 	if (r == 0)

@@ -89,8 +89,8 @@ static int check_header(const struct checking *c, const struct env_info *info)
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;
 	n = io_pread(fd, h, sizeof h, 0);
-	/* A shorter one counts as missing. */
-	if (n < (ssize_t)sizeof h)
+	/* A shorter one counts as missing, and one never committed. */
+	if (n < (ssize_t)sizeof h || journal_is_unborn(fd))
 		return n < 0 ? (int)n : 0;
 	if (!journal_is_header(h, &info->snapshot))
 		return lost(c, "E7", "its journal's header is damaged");

@@ -3,7 +3,7 @@
  * check.h - the rules of docs/format.md about environments, checked.
  *
  * For fsck, which runs in a command's process and needs no server. Nothing is
- * changed but by env_mend.
+ * changed but by env_mend and env_clear_unborn.
  *
  * Contract
  *   Ownership   texts are lent for the duration of the callback
@@ -38,5 +38,10 @@ _must_check_ int env_check(struct store *s, const char *name, env_check_fn fn,
 			   void *ctx, struct env_checked *ret);
 /* Opens it for changes and closes it, which cuts a torn tail. */
 _must_check_ int env_mend(struct store *s, const char *name);
+/* Says whether this is what the machine's death has left of an environment that
+ * was new and never committed: nothing. */
+bool env_is_unborn(struct store *s, const char *name);
+/* Moves all of these to trash/; also beside a server. */
+_must_check_ int env_clear_unborn(struct store *s);
 
 #endif

@@ -43,15 +43,12 @@ static int sync_names(struct env *e)
 {
 	_cleanup_close_ int envs = openat(store_fd(e->store), "envs",
 					  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_close_ int file = openat(e->dirfd, "env",
-					  O_RDONLY | O_CLOEXEC);
 
-	int r = envs < 0 || file < 0 ? -errno : 0;
+	int r;
 
-	if (r == 0)
-		r = io_sync_data(file);
-	if (r == 0)
-		r = io_sync_dir(e->dirfd);
+	if (envs < 0)
+		return -errno;
+	r = io_sync_dir(e->dirfd);
 	return r == 0 ? io_sync_dir(envs) : r;
 }
 
@@ -153,6 +150,25 @@ static int sync_data(struct env *e)
 	return r;
 }
 
+/* The file `env` and the journal's beginning, before there is a commit record:
+ * unborn.c goes by that. */
+static int sync_info(struct env *e) REQUIRES(&e->lock);
+static int sync_info(struct env *e)
+{
+	int journal = e->journal.fd;
+	int fd, r;
+
+	mutex_unlock(&e->lock);
+	fd = openat(e->dirfd, "env", O_RDONLY | O_CLOEXEC);
+	r = fd < 0 ? -errno : io_sync_data(fd);
+	if (r >= 0 && journal >= 0)
+		r = io_sync_data(journal);
+	if (fd >= 0)
+		(void)close(fd);
+	mutex_lock(&e->lock);
+	return r;
+}
+
 static int sync_journal(struct env *e, bool names) REQUIRES(&e->lock);
 static int sync_journal(struct env *e, bool names)
 {
@@ -190,6 +206,8 @@ static int run_commit(struct env *e, bool full)
 		d->dirty_much = false;
 		r = sync_data(e);
 	}
+	if (r >= 0 && names)
+		r = sync_info(e);
 	if (e->commits.asked >= ASKED_OFTEN)
 		journal_zero_ahead(e, RECORD_BYTES + (full ? 0 : d->dirty_len) *
 						     (uint64_t)DATA_ITEM_BYTES);

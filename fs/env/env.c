@@ -126,7 +126,7 @@ int env_read_info(struct store *s, const char *name, struct env_info *ret_info)
 }
 
 int env_write_info(struct store *s, const char *name,
-		   const struct env_info *info, bool durable)
+		   const struct env_info *info)
 {
 	_cleanup_close_ int dirfd = env_dir(s, name);
 	_cleanup_buf_ struct buf b = {0};
@@ -136,7 +136,11 @@ int env_write_info(struct store *s, const char *name,
 		return dirfd;
 	info_encode(info, &b);
 	r = buf_error(&b);
-	return r < 0 ? r : io_write_file(dirfd, "env", b.data, b.len, durable);
+	/* What it replaces may have been committed; without a journal nothing of
+	 * the environment was yet, and a mount waits for no sync. */
+	return r < 0 ? r
+		     : io_write_file(dirfd, "env", b.data, b.len,
+				     !faccessat(dirfd, "journal", F_OK, 0));
 }
 
 /* A name in trash/ that nobody else uses; of an environment in the making or

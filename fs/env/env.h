@@ -91,10 +91,11 @@ _must_check_ int env_create(struct store *s, const char *name,
 			    const struct env_info *info);
 _must_check_ int env_read_info(struct store *s, const char *name,
 			       struct env_info *ret_info);
-/* Replaces the checksummed file; with durable it is on stable storage then. An
- * environment that is open goes on with the old one: env_set_limits. */
+/* Replaces the checksummed file; it is on stable storage then when anything of
+ * the environment may be. One that is open goes on with the old file:
+ * env_set_limits. */
 _must_check_ int env_write_info(struct store *s, const char *name,
-				const struct env_info *info, bool durable);
+				const struct env_info *info);
 
 enum env_open_flags {
 	ENV_READ_ONLY = 1, /* changes nothing in the folder either */

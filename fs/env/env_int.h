@@ -474,6 +474,8 @@ _must_check_ int journal_open(struct env *e, struct diag *diag);
 _must_check_ int journal_replay_prefix(struct env *e, uint64_t end);
 void journal_close(struct env *e);
 
+bool journal_is_unborn(int fd); /* no beginning, never committed: unborn.c */
+
 /* --- commits (commit.c, compact.c) -------------------------------------- */
 
 /* Notes that there is something to commit. */

@@ -323,15 +323,6 @@ int journal_replay_prefix(struct env *e, uint64_t end)
 	return r >= 0 && e->journal.end != end ? -EFSCORRUPTED : r;
 }
 
-/* Says whether a journal holds nothing: it was killed in the making, or the
- * machine died before it was ever synced. */
-static bool is_empty(const uint8_t *h, uint64_t size)
-{
-	static const uint8_t zeros[JOURNAL_HEADER_BYTES];
-
-	return size < JOURNAL_HEADER_BYTES || !memcmp(h, zeros, sizeof zeros);
-}
-
 static int header_check(struct env *e, uint64_t size, struct diag *diag)
 {
 	uint8_t h[JOURNAL_HEADER_BYTES] = {0};
@@ -340,7 +331,7 @@ static int header_check(struct env *e, uint64_t size, struct diag *diag)
 	if (n < 0)
 		return (int)n;
 	e->journal.end = 0;
-	if (is_empty(h, size))
+	if (size < sizeof h || journal_is_unborn(e->journal.fd))
 		return 0;
 	if (!journal_is_header(h, &e->info.snapshot))
 		return diag_fail(diag, -EFSCORRUPTED,

@@ -60,8 +60,7 @@ static int put(int fd, const void *data, size_t n)
 	return 0;
 }
 
-static int note(const char *kind, uint64_t offset, size_t len,
-		const void *data)
+static int note(const char *kind, uint64_t offset, size_t len, const void *data)
 {
 	struct record rec = {.len = (uint32_t)len, .offset = offset};
 	int r;

@@ -320,7 +320,7 @@ TEST(bounds_come_back_and_a_file_without_them_has_none)
 	assert_ok(env_read_info(tc->store, "e", &info));
 	assert_int_equal(info.limits.bytes, 0);
 	info.limits = (struct env_limits){5 * BLOCK, 7, 3600};
-	assert_ok(env_write_info(tc->store, "e", &info, true));
+	assert_ok(env_write_info(tc->store, "e", &info));
 	env_case_reopen(tc);
 	assert_ok(make("n"));
 	assert_int_equal(put("n", 0, 6 * BLOCK), -EDQUOT);
