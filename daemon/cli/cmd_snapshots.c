@@ -19,8 +19,13 @@ static const struct out_col columns[] = {
 	{"imported", "IMPORTED", OUT_TIME},
 	{"host", NULL, OUT_STR},
 	{"message", NULL, OUT_STR},
+	{"git_dir", NULL, OUT_STR},
+	{"git_head", NULL, OUT_STR},
+	{"git_commit", NULL, OUT_STR},
 	{"source", "SOURCE", OUT_STR},
 };
+
+enum text_at { SOURCE, HOST, MESSAGE, GIT_DIR, GIT_HEAD, GIT_COMMIT, TEXTS };
 
 /* A snapshot's facts; the strings follow each other in text. */
 struct item {
@@ -28,7 +33,7 @@ struct item {
 	int64_t time_sec;
 	uint64_t inodes;
 	uint64_t bytes;
-	char *text; /* source, host, message: each ends in NUL */
+	char *text; /* enum text_at of them, each ends in NUL */
 };
 
 struct items {
@@ -48,13 +53,17 @@ static int add_item(void *ctx, const struct snapshot_info *info)
 	struct items *all = ctx;
 	struct item *v = realloc(all->v, (all->count + 1) * sizeof *all->v);
 	_cleanup_buf_ struct buf text = {0};
+	const char *const texts[TEXTS] = {
+		[SOURCE] = info->source,     [HOST] = info->host,
+		[MESSAGE] = info->message,   [GIT_DIR] = info->git_dir,
+		[GIT_HEAD] = info->git_head, [GIT_COMMIT] = info->git_commit,
+	};
 
 	if (!v)
 		return -ENOMEM;
 	all->v = v;
-	buf_put(&text, info->source, strlen(info->source) + 1);
-	buf_put(&text, info->host, strlen(info->host) + 1);
-	buf_put(&text, info->message, strlen(info->message) + 1);
+	for (int i = 0; i < TEXTS; i++)
+		buf_put(&text, texts[i], strlen(texts[i]) + 1);
 	if (buf_error(&text))
 		return -ENOMEM;
 	v[all->count++] = (struct item){
@@ -81,9 +90,11 @@ static void add_snapshot(struct out *o, const struct snaps *names,
 			 const struct item *it)
 {
 	_cleanup_buf_ struct buf refs = {0};
-	const char *host = it->text + strlen(it->text) + 1;
-	const char *message = host + strlen(host) + 1;
+	const char *texts[TEXTS] = {it->text};
 	char hex[OID_HEX + 1];
+
+	for (int i = 1; i < TEXTS; i++)
+		texts[i] = texts[i - 1] + strlen(texts[i - 1]) + 1;
 
 	oid_to_hex(&it->id, hex);
 	(void)snaps_names_of(names, &it->id, &refs);
@@ -93,9 +104,12 @@ static void add_snapshot(struct out *o, const struct snaps *names,
 			   out_num(it->inodes),
 			   out_num(it->bytes),
 			   out_num((uint64_t)MAX(it->time_sec, 0)),
-			   out_str(host),
-			   out_str(message),
-			   out_str(it->text),
+			   out_str(texts[HOST]),
+			   out_str(texts[MESSAGE]),
+			   out_str(texts[GIT_DIR]),
+			   out_str(texts[GIT_HEAD]),
+			   out_str(texts[GIT_COMMIT]),
+			   out_str(texts[SOURCE]),
 		   });
 }
 

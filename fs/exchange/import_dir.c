@@ -36,6 +36,17 @@ static void importer_fini(struct importer *imp)
 	free(imp->skipped.first);
 	free(imp->mounts.first);
 	free(imp->outward.first);
+	free(imp->linked.first);
+	free(imp->lent.first);
+	for (size_t i = 0; i < imp->repo_count; i++) {
+		free(imp->repos[i].index);
+		free(imp->repos[i].work);
+	}
+	free(imp->repos);
+	free(imp->root_real);
+	free(imp->git_dir);
+	free(imp->git_head);
+	free(imp->git_commit);
 	free(imp->chunk);
 	free(imp->dents);
 	free(imp->target);
@@ -67,7 +78,6 @@ static int importer_init(struct importer *imp)
 static int root_open(struct importer *imp, const char *path, int *ret_fd)
 {
 	_cleanup_close_ int fd = -1;
-	_cleanup_free_ char *real = realpath(path, NULL);
 	struct stat st;
 
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME);
@@ -81,9 +91,10 @@ static int root_open(struct importer *imp, const char *path, int *ret_fd)
 	if (st.st_dev == imp->store_dev && st.st_ino == imp->store_ino)
 		return diag_fail(imp->diag, -EINVAL, "%s: is the store itself",
 				 path);
-	imp->root_dev = st.st_dev;
-	if (real) {
-		const char *name = strrchr(real, '/');
+	imp->root_dev = imp->source_dev = st.st_dev;
+	imp->root_real = import_real(fd);
+	if (imp->root_real) {
+		const char *name = strrchr(imp->root_real, '/');
 
 		imp->in_git = name && !strcmp(name, "/.git");
 	}
@@ -91,8 +102,9 @@ static int root_open(struct importer *imp, const char *path, int *ret_fd)
 	return 0;
 }
 
-static int snapshot_put(struct importer *imp, const struct tree_entry *root,
-			struct oid *ret_id)
+/* The root's tree is changed to what its indexes were adapted to. */
+static int snapshot_put(struct importer *imp, int root_fd,
+			const struct tree_entry *root, struct oid *ret_id)
 {
 	struct snap s = {.mode = root->mode,
 			 .uid = root->uid,
@@ -106,6 +118,8 @@ static int snapshot_put(struct importer *imp, const struct tree_entry *root,
 	int r;
 
 	r = import_links_put(imp, &s.links);
+	if (r == 0)
+		r = import_indexes(imp, root_fd, &s.tree);
 	if (r < 0)
 		return r;
 	buf_clear(&imp->object);
@@ -128,7 +142,10 @@ static int commit(struct importer *imp, const char *path, const char *ref)
 				     .bytes = imp->result.bytes,
 				     .source = real ? real : path,
 				     .host = host,
-				     .message = message ? message : ""};
+				     .message = message ? message : "",
+				     .git_dir = imp->git_dir,
+				     .git_head = imp->git_head,
+				     .git_commit = imp->git_commit};
 	int r;
 
 	(void)gethostname(host, sizeof host - 1);
@@ -182,7 +199,7 @@ static int import_root(struct importer *imp, const char *path)
 	if (r < 0)
 		return r;
 	imp->result.inodes = root.below + 1;
-	return snapshot_put(imp, &root, &imp->result.id);
+	return snapshot_put(imp, fd, &root, &imp->result.id);
 }
 
 int import_dir(struct store *s, const char *path, const char *ref,
@@ -208,6 +225,7 @@ int import_dir(struct store *s, const char *path, const char *ref,
 		return r;
 	}
 	import_scan_save(&imp);
+	import_memo_save(&imp);
 	import_report(&imp);
 	*ret_result = imp.result;
 	return 0;

@@ -233,6 +233,47 @@ static NOT_RECURSIVE int entry_type(int dirfd, const char *name)
 	return IFTODT(st.st_mode);
 }
 
+/* The list of other repositories' objects: those are taken instead. */
+static NOT_RECURSIVE bool is_alternates(struct importer *imp, const char *name)
+{
+	static const char tail[] = "/objects/info/alternates";
+	const size_t n = sizeof tail - 1;
+
+	return imp->in_git && !strcmp(name, tail + 14) && imp->path.len > n &&
+	       !memcmp(imp->path.data + imp->path.len - n, tail, n);
+}
+
+static NOT_RECURSIVE int take_regular(struct importer *imp, int dirfd,
+				      const char *name,
+				      struct import_node *node)
+{
+	int r = IMPORT_RETYPED;
+
+	if (import_scan_known(imp))
+		r = take_unchanged(imp, dirfd, name, node);
+	if (r == IMPORT_RETYPED)
+		r = take_file(imp, dirfd, name, node);
+	return r;
+}
+
+/* A file or symlink ".git". */
+static NOT_RECURSIVE int take_gitfile(struct importer *imp, int dirfd,
+				      const char *name, int type,
+				      struct import_node *node)
+{
+	_cleanup_buf_ struct buf text = {0};
+	int r = import_gitfile(imp, dirfd, name, node, &text);
+
+	if (r != IMPORT_RETYPED)
+		return r;
+	if (type != DT_REG)
+		return take_special(imp, dirfd, name, node);
+	r = take_regular(imp, dirfd, name, node);
+	if (r == IMPORT_TAKEN && text.len)
+		r = import_content_put(imp, text.data, text.len, &node->e);
+	return r;
+}
+
 static int entry_take(struct importer *imp, int dirfd, const char *name,
 		      int type, struct import_node *node)
 {
@@ -248,16 +289,15 @@ static int entry_take(struct importer *imp, int dirfd, const char *name,
 	}
 	if (type == DT_DIR)
 		return take_dir(imp, dirfd, name, node);
-	if (type == DT_REG) {
-		int r = IMPORT_RETYPED;
-
-		import_see_outward(imp, dirfd, name);
-		if (import_scan_known(imp))
-			r = take_unchanged(imp, dirfd, name, node);
-		if (r == IMPORT_RETYPED)
-			r = take_file(imp, dirfd, name, node);
-		return import_settle(imp, r);
-	}
+	if (is_alternates(imp, name))
+		return IMPORT_LEFT_OUT;
+	if (!imp->in_git && !strcmp(name, ".git") &&
+	    (type == DT_REG || type == DT_LNK))
+		return import_settle(
+			imp, take_gitfile(imp, dirfd, name, type, node));
+	if (type == DT_REG)
+		return import_settle(imp,
+				     take_regular(imp, dirfd, name, node));
 	return import_settle(imp, take_special(imp, dirfd, name, node));
 }
 

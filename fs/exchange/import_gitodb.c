@@ -18,6 +18,12 @@
  * vanished in the middle is dropped as a whole.
  *
  * A multi-pack-index names packs, so the last one counts.
+ *
+ * A clone with --shared or --reference borrows objects from the databases that
+ * objects/info/alternates names. These are taken in the same way afterwards,
+ * into the same directories: names are those of the content, so what is there
+ * already is there. Indexes over several packs are of one database and are not
+ * taken. import_entry.c leaves the list itself out.
  */
 #include "exchange/import_int.h"
 
@@ -30,8 +36,15 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "base/io.h"
+#include "git/safe.h"
 
-enum { ODB_FANS = 256, ODB_PACK = ODB_FANS, ODB_DIRS };
+enum {
+	ODB_FANS = 256,
+	ODB_PACK = ODB_FANS,
+	ODB_DIRS,
+	LENT_BYTES = 1 << 20, /* of a list of databases */
+};
 
 /* A directory of objects: one of 256 for loose ones, or "pack". */
 struct odb_dir {
@@ -44,6 +57,7 @@ struct odb_dir {
 struct odb {
 	struct importer *imp;
 	int fd;
+	bool lent; /* fd is a database that objects are borrowed from */
 	struct stat st;
 	struct import_set top; /* what is neither loose nor pack */
 	struct odb_dir dirs[ODB_DIRS];
@@ -91,6 +105,15 @@ static void dir_name(int i, char name[static 8])
 		(void)snprintf(name, 8, "%02x", (unsigned)i & 0xff);
 }
 
+/* What is of one database, and not of the objects in it. */
+static bool is_of_one(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	return !strncmp(name, "multi-pack-index", 16) ||
+	       (dot && !strcmp(dot, ".bitmap"));
+}
+
 static bool is_index_of_packs(const char *name)
 {
 	return !strncmp(name, "multi-pack-index", 16);
@@ -116,7 +139,8 @@ static int dir_take_name(struct odb *o, int fd, struct odb_dir *d,
 	struct stat st;
 	int r;
 
-	if (is_known(import_set_find(&d->set, n->name), fd))
+	if (o->lent ? is_of_one(n->name) || import_set_find(&d->set, n->name)
+		    : is_known(import_set_find(&d->set, n->name), fd))
 		return 0;
 	if (fstatat(fd, n->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		memset(&st, 0, sizeof st);
@@ -135,11 +159,14 @@ static int dir_take_new(struct odb *o, int fd, struct odb_dir *d,
 	static const char index_name[] = "multi-pack-index";
 	_cleanup_import_list_ struct import_list list = {.count = 0};
 	struct import_item *index;
+	struct stat st;
 	int r;
 
-	r = import_list(o->imp, fd, &d->st, &list);
-	if (r == 0)
-		r = import_xattrs(o->imp, fd, d->st.st_dev, false, &d->xattrs);
+	r = import_list(o->imp, fd, &st, &list);
+	if (r == 0 && !(o->lent && d->taken)) {
+		d->st = st;
+		r = import_xattrs(o->imp, fd, st.st_dev, false, &d->xattrs);
+	}
 	if (r < 0)
 		return import_settle(o->imp, r);
 	d->taken = true;
@@ -149,7 +176,7 @@ static int dir_take_new(struct odb *o, int fd, struct odb_dir *d,
 			return r;
 	}
 	/* One that named packs which are gone must not stay. */
-	index = import_set_find(&d->set, index_name);
+	index = o->lent ? NULL : import_set_find(&d->set, index_name);
 	if (index && !import_list_find(&list, index_name)) {
 		import_set_drop(o->imp, &d->set, index);
 		(*news)++;
@@ -208,11 +235,14 @@ static int top_take(struct odb *o, const struct import_list *list)
 static int loose_pass(struct odb *o, uint64_t *news)
 {
 	_cleanup_import_list_ struct import_list list = {.count = 0};
+	struct stat st;
 	int r;
 
-	r = import_list(o->imp, o->fd, &o->st, &list);
+	r = import_list(o->imp, o->fd, &st, &list);
 	if (r < 0)
 		return import_settle(o->imp, r);
+	if (!o->lent)
+		o->st = st;
 	for (size_t i = 0; i < list.count; i++) {
 		const struct import_name *n = &list.names[i];
 		int at = dir_index(n);
@@ -313,6 +343,73 @@ static int odb_settle(struct odb *o)
 			 import_path(imp));
 }
 
+/* --- borrowed objects ------------------------------------------------------ */
+
+enum { LENT_DEPTH = 5 }; /* as git's own bound */
+
+static int lent_read(struct odb *o, int fd, int depth);
+
+/* Takes the objects of the database at path, as fd's list names it. */
+static int lent_take(struct odb *o, int fd, const char *path, int depth)
+{
+	struct importer *imp = o->imp;
+	const dev_t root_dev = imp->root_dev;
+	const int own_fd = o->fd;
+	_cleanup_close_ int lent = openat(fd, path, O_RDONLY | O_DIRECTORY |
+							    O_CLOEXEC);
+	struct stat st;
+	int r;
+
+	if (lent < 0 || fstat(lent, &st) < 0 || depth >= LENT_DEPTH) {
+		import_left_out(imp, &imp->lent);
+		return 0;
+	}
+	if (!git_is_owner(st.st_uid) && !git_is_safe(path)) {
+		imp->failed = true;
+		return diag_fail(imp->diag, -EPERM,
+				 "%s: borrows from %s, which belongs to user "
+				 "%u; if you trust it: git config --global "
+				 "--add safe.directory %s",
+				 import_path(imp), path, (unsigned)st.st_uid,
+				 path);
+	}
+	o->fd = lent;
+	o->lent = true;
+	imp->root_dev = st.st_dev;
+	r = odb_settle(o);
+	imp->root_dev = root_dev;
+	o->fd = own_fd;
+	return r < 0 ? r : lent_read(o, lent, depth + 1);
+}
+
+/* Takes all databases in the list of the one at fd: a path a line, from fd
+ * when it is relative. */
+static int lent_read(struct odb *o, int fd, int depth)
+{
+	_cleanup_buf_ struct buf text = {0};
+	char *line, *next;
+	int r;
+
+	r = io_read_file(fd, "info/alternates", LENT_BYTES, &text);
+	if (r == -ENOENT || r == -ENOTDIR)
+		return 0;
+	if (r == 0 && !buf_str(&text))
+		r = -ENOMEM;
+	if (r < 0)
+		return import_settle(o->imp, r);
+	for (line = (char *)text.data; *line; line = next) {
+		next = line + strcspn(line, "\n");
+		if (*next)
+			*next++ = '\0';
+		if (!*line || *line == '#')
+			continue;
+		r = lent_take(o, fd, line, depth);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 static int odb_put(struct odb *o, struct tree_entry *e)
 {
 	int r;
@@ -363,6 +460,8 @@ int import_gitodb(struct importer *imp, int dirfd, struct import_node *ret_node)
 	r = top_take(o, &list);
 	if (r >= 0)
 		r = odb_settle(o);
+	if (r >= 0 && imp->in_git)
+		r = lent_read(o, o->fd, 0);
 	if (r >= 0)
 		r = odb_put(o, &ret_node->e);
 	return r;

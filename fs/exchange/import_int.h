@@ -69,6 +69,25 @@ struct import_left {
 	char *first;
 };
 
+/* An index of git and its work tree, as paths from the root. */
+struct import_repo {
+	char *index;
+	char *work;
+};
+
+/* A repository that becomes the directory at hand. */
+struct import_gitdir {
+	int fd;	    /* where objects and refs are */
+	int own;    /* what a linked work tree has alone, or -1 */
+	bool moved; /* it was not here: core.worktree is of no use */
+};
+
+/* A stored tree, opened. */
+struct import_tree {
+	struct buf bytes;
+	struct tree tree;
+};
+
 struct import_glob;
 struct import_scan;
 
@@ -80,7 +99,10 @@ struct importer {
 	struct diag *diag;
 	struct import_result result;
 
-	dev_t root_dev;
+	dev_t root_dev;	  /* what lies elsewhere is foreign */
+	dev_t source_dev; /* of the root; the same but in repositories that are
+			   * taken from outside */
+	char *root_real;  /* its path; NULL: not known */
 	dev_t store_dev;
 	ino_t store_ino;
 	int64_t started_ns; /* wall clock */
@@ -113,6 +135,18 @@ struct importer {
 	struct import_left skipped;
 	struct import_left mounts;
 	struct import_left outward; /* kept, but git leads out of the tree */
+	struct import_left linked;  /* the origin's other work trees */
+	struct import_left lent;    /* objects that could not be found */
+
+	struct import_repo *repos; /* whose indexes are to be adapted */
+	size_t repo_count;
+	bool told_index; /* one was left alone */
+	struct oid memo_key;
+	struct oid memo_made;
+	/* Of the root's repository, or NULL. */
+	char *git_dir;
+	char *git_head;
+	char *git_commit;
 
 	uint8_t *chunk;	   /* FORMAT_CHUNK_BYTES */
 	char *dents;	   /* IMPORT_DENTS_BYTES, for getdents */
@@ -142,9 +176,6 @@ _must_check_ int import_settle(struct importer *imp, int r);
 _must_check_ int import_put(struct importer *imp, enum oid_kind kind,
 			    const void *data, size_t len, struct oid *ret_id);
 void import_left_out(struct importer *imp, struct import_left *left);
-/* Counts a file by which git would act on the origin: the .git file of a linked
- * work tree, or alternates with absolute paths. */
-void import_see_outward(struct importer *imp, int dirfd, const char *name);
 /* Writes the notes about all that was left out. */
 void import_report(struct importer *imp);
 void import_progress(struct importer *imp);
@@ -234,6 +265,18 @@ void import_scan_note(struct importer *imp, const struct stat *st,
 		      const struct tree_entry *e);
 /* Leaves it all to the next import; after the commit. */
 void import_scan_save(struct importer *imp);
+/* The name of the source's scan, and the epoch; NULL: nothing is remembered. */
+const char *import_scan_name(const struct importer *imp, uint64_t *ret_epoch);
+
+/* --- adapted trees (import_memo.c) --------------------------------------- */
+
+/* Finds the tree that came of key at the last import. */
+bool import_memo_get(struct importer *imp, const struct oid *key,
+		     struct oid *ret_made);
+void import_memo_set(struct importer *imp, const struct oid *key,
+		     const struct oid *made);
+/* Leaves it to the next import; after the commit. */
+void import_memo_save(struct importer *imp);
 
 /* --- hard links (import_links.c) --------------------------------------- */
 
@@ -257,6 +300,10 @@ _must_check_ int import_links_move(struct importer *imp,
 				   struct import_node *node);
 /* Forgets a node's members: it is read anew or left out. */
 void import_links_drop(struct importer *imp, const struct import_node *node);
+/* The position whose number the one at position has, and whether it is one of
+ * several names; after import_links_put. */
+uint64_t import_links_first(const struct importer *imp, uint64_t position);
+bool import_links_shared(const struct importer *imp, uint64_t position);
 /* Stores the table; null when no file has several names. */
 _must_check_ int import_links_put(struct importer *imp, struct oid *ret_id);
 void import_links_fini(struct importer *imp);
@@ -304,19 +351,70 @@ _must_check_ int import_set_put_tree(struct importer *imp, struct import_set *s,
 				     const struct stat *st,
 				     struct tree_entry *e);
 
-/* --- git (import_git.c, import_gitodb.c) ------------------------------- */
+/* --- stored trees (import_graft.c) --------------------------------------- */
+
+enum { IMPORT_LINE_BYTES = 64 << 10 }; /* of files that hold a path */
+
+static inline void import_tree_fini(struct import_tree *t)
+{
+	buf_fini(&t->bytes);
+}
+_must_check_ int import_tree_get(struct importer *imp, const struct oid *id,
+				 struct import_tree *ret_tree);
+
+typedef int (*import_bytes_fn)(void *ctx, const void *data, size_t len);
+/* Reads the content of a stored file, piece by piece or whole (-EFBIG). */
+_must_check_ int import_content(struct importer *imp,
+				const struct tree_entry *e, import_bytes_fn fn,
+				void *ctx);
+_must_check_ int import_content_get(struct importer *imp,
+				    const struct tree_entry *e, size_t max,
+				    struct buf *out);
+/* Stores bytes as the content of e. */
+_must_check_ int import_content_put(struct importer *imp, const void *data,
+				    size_t len, struct tree_entry *e);
+/* Finds a path below the tree root; start becomes the position from there. The
+ * entry lives as long as tree. -ENOENT. */
+_must_check_ int import_graft_find(struct importer *imp, const struct oid *root,
+				   const char *path, struct import_tree *tree,
+				   struct tree_entry *ret_entry);
+/* Gives the file at a path other content, size and mtime; root changes. */
+_must_check_ int import_graft(struct importer *imp, struct oid *root,
+			      const char *path, const struct tree_entry *file);
+
+/* --- git (import_git.c, import_gitodb.c, import_gitconfig.c, ...) --------- */
 
 /* Says whether a directory with these names is a repository of git. */
 bool import_is_gitdir(const struct import_list *l);
 /* Says whether a file below .git is a lock or half-written. */
 bool import_is_git_lock(const char *name, bool is_dir);
 /* Takes the entries of a repository in git's order; stores the tree. */
-_must_check_ int import_gitdir(struct importer *imp, int fd,
+_must_check_ int import_gitdir(struct importer *imp,
+			       const struct import_gitdir *where,
 			       const struct import_list *list,
 			       const struct stat *st, struct tree_entry *e);
-/* Takes dirfd's "objects" so that no object can slip through.
- * IMPORT_RETYPED: it is no directory. */
+/* Takes dirfd's "objects" so that no object can slip through, and those that
+ * it borrows. IMPORT_RETYPED: it is no directory. */
 _must_check_ int import_gitodb(struct importer *imp, int dirfd,
 			       struct import_node *ret_node);
+/* Takes a file or symlink ".git" as the directory that it leads to.
+ * IMPORT_RETYPED: it stays what it is, with other text where there is some. */
+_must_check_ int import_gitfile(struct importer *imp, int dirfd,
+				const char *name, struct import_node *node,
+				struct buf *ret_text);
+/* Makes the settings of a repository fit, and notes what it is; its index will
+ * be adapted. */
+_must_check_ int import_gitconfig(struct importer *imp,
+				  const struct import_gitdir *where,
+				  struct import_set *set);
+/* Notes the branch and commit of the root's repository. */
+_must_check_ int import_githead(struct importer *imp,
+				const struct import_gitdir *where,
+				const struct import_set *set);
+/* Adapts all indexes; the root's tree becomes another one. */
+_must_check_ int import_indexes(struct importer *imp, int root_fd,
+				struct oid *root);
+/* The path of an open directory; the caller frees it. */
+char *import_real(int fd);
 
 #endif

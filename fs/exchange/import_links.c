@@ -192,6 +192,30 @@ static uint64_t members_count(struct importer *imp)
 	return shared;
 }
 
+static const struct import_member *member_find(const struct importer *imp,
+					       uint64_t position)
+{
+	const struct import_member key = {.position = position};
+	const struct import_member *m = NULL;
+
+	if (imp->member_count)
+		m = bsearch(&key, imp->members, imp->member_count, sizeof key,
+			    member_compare);
+	return m && m->group->count > 1 ? m : NULL;
+}
+
+uint64_t import_links_first(const struct importer *imp, uint64_t position)
+{
+	const struct import_member *m = member_find(imp, position);
+
+	return m ? m->group->first : position;
+}
+
+bool import_links_shared(const struct importer *imp, uint64_t position)
+{
+	return member_find(imp, position);
+}
+
 int import_links_put(struct importer *imp, struct oid *ret_id)
 {
 	uint64_t shared = members_count(imp);

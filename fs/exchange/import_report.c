@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/io.h"
 
 size_t import_path_push(struct importer *imp, const char *name)
 {
@@ -89,22 +88,6 @@ void import_left_out(struct importer *imp, struct import_left *left)
 		left->first = strdup(import_path(imp));
 }
 
-void import_see_outward(struct importer *imp, int dirfd, const char *name)
-{
-	static const char git_file[] = "gitdir: /";
-	_cleanup_buf_ struct buf text = {0};
-	bool link = !strcmp(name, ".git");
-
-	if (!link && !(imp->in_git && !strcmp(name, "alternates")))
-		return;
-	if (io_read_file(dirfd, name, 64 << 10, &text) < 0)
-		return; /* whoever takes the file says why */
-	if (link ? text.len >= sizeof git_file &&
-			    !memcmp(text.data, git_file, sizeof git_file - 1)
-		 : text.len && text.data[0] == '/')
-		import_left_out(imp, &imp->outward);
-}
-
 static void report_one(struct importer *imp, const struct import_left *left,
 		       const char *one, const char *many)
 {
@@ -126,11 +109,18 @@ void import_report(struct importer *imp)
 		   "mounted file systems");
 	report_one(imp, &imp->skipped, "an unreadable file",
 		   "unreadable files");
+	report_one(imp, &imp->linked, "another work tree of the repository",
+		   "other work trees of the repository");
 	if (imp->outward.count)
 		diag_add(imp->notes,
-			 "%s leads git out of the tree: in an environment it "
-			 "acts on the origin's repository",
+			 "%s leads out of the tree to no repository: git does "
+			 "not work there",
 			 imp->outward.first ? imp->outward.first : "?");
+	if (imp->lent.count)
+		diag_add(imp->notes,
+			 "%s: borrows objects from a directory that cannot be "
+			 "read; they are missing",
+			 imp->lent.first ? imp->lent.first : "?");
 	imp->result.sockets = imp->sockets.count;
 	imp->result.locks = imp->locks.count;
 	imp->result.skipped = imp->skipped.count;

@@ -201,6 +201,14 @@ int import_scan_begin(struct importer *imp, int root_fd, const char *path)
 	return 0;
 }
 
+const char *import_scan_name(const struct importer *imp, uint64_t *ret_epoch)
+{
+	if (!imp->scan)
+		return NULL;
+	*ret_epoch = imp->scan->header.epoch;
+	return imp->scan->name;
+}
+
 /* --- finding ------------------------------------------------------------ */
 
 static bool has_chunks(struct importer *imp, const struct oid *id,
@@ -264,7 +272,7 @@ bool import_scan_find(struct importer *imp, const struct stat *st,
 	const struct scan_entry key = {.ino = st->st_ino};
 	const struct scan_entry *k;
 
-	if (st->st_dev != imp->root_dev || !S_ISREG(st->st_mode))
+	if (st->st_dev != imp->source_dev || !S_ISREG(st->st_mode))
 		return false;
 	k = bsearch(&key, s->entries, s->header.count, sizeof key,
 		    compare_entries);
@@ -297,7 +305,7 @@ enum import_trust import_scan_trust(const struct importer *imp,
 	const int64_t latest = imp->started_ns - STAMP_NS;
 	int64_t changed;
 
-	if (!imp->scan || st->st_dev != imp->root_dev ||
+	if (!imp->scan || st->st_dev != imp->source_dev ||
 	    c->tv_sec > latest / 1000000000)
 		return IMPORT_TRUST_NONE;
 	if (c->tv_sec < 0)

@@ -89,8 +89,11 @@ int import_walk(struct importer *imp, int fd, struct tree_entry *e)
 		r = import_xattrs(imp, fd, w->st.st_dev, false, &e->xattrs);
 	if (r < 0)
 		return import_settle(imp, r);
-	if (import_is_gitdir(&w->list))
-		return import_gitdir(imp, fd, &w->list, &w->st, e);
+	if (import_is_gitdir(&w->list)) {
+		const struct import_gitdir where = {.fd = fd, .own = -1};
+
+		return import_gitdir(imp, &where, &w->list, &w->st, e);
+	}
 	r = walk_entries(imp, fd, w);
 	if (r < 0)
 		return r;

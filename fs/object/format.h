@@ -28,6 +28,8 @@ enum {
 	FORMAT_ENV_MAGIC = 0x31455743,	    /* "CWE1" */
 	FORMAT_SCAN_MAGIC = 0x314e5743,	    /* "CWN1" in STORE/scans */
 	FORMAT_SCAN_VERSION = 1,
+	FORMAT_MEMO_MAGIC = 0x31495743,	    /* "CWI1" in STORE/scans */
+	FORMAT_MEMO_VERSION = 1,
 	FORMAT_COPIES_MAGIC = 0x314b5743,   /* "CWK1" */
 
 	/* A file above one chunk is always a manifest of chunks of this size. */

@@ -248,6 +248,12 @@ int index_encode_snapshot(const struct snapshot_info *info, struct buf *out)
 		r = put_string(out, info->host, INDEX_MAX_HOST);
 	if (r == 0)
 		r = put_string(out, info->message, INDEX_MAX_MESSAGE);
+	if (r == 0)
+		r = put_string(out, info->git_dir, INDEX_MAX_SOURCE);
+	if (r == 0)
+		r = put_string(out, info->git_head, INDEX_MAX_SOURCE);
+	if (r == 0)
+		r = put_string(out, info->git_commit, INDEX_MAX_HOST);
 	return r < 0 ? r : buf_error(out);
 }
 
@@ -265,6 +271,17 @@ static size_t take_string(struct bytes *in, size_t max, struct buf *strings)
 	return at;
 }
 
+/* The same of a block that may be missing. */
+static size_t take_more(struct bytes *in, size_t max, struct buf *strings)
+{
+	const size_t at = strings->len;
+
+	if (in->left)
+		return take_string(in, max, strings);
+	buf_put_u8(strings, 0);
+	return at;
+}
+
 int index_decode_snapshot(const struct oid *id, const void *data, size_t len,
 			  struct buf *strings, struct snapshot_info *ret_info)
 {
@@ -273,6 +290,7 @@ int index_decode_snapshot(const struct oid *id, const void *data, size_t len,
 	size_t source;
 	size_t host;
 	size_t message;
+	size_t git[3];
 	int r;
 
 	buf_clear(strings);
@@ -282,6 +300,9 @@ int index_decode_snapshot(const struct oid *id, const void *data, size_t len,
 	source = take_string(&in, INDEX_MAX_SOURCE, strings);
 	host = take_string(&in, INDEX_MAX_HOST, strings);
 	message = take_string(&in, INDEX_MAX_MESSAGE, strings);
+	/* Rows of earlier revisions end here. */
+	for (size_t i = 0; i < ARRAY_SIZE(git); i++)
+		git[i] = take_more(&in, INDEX_MAX_SOURCE, strings);
 	r = buf_error(strings);
 	if (r < 0)
 		return r;
@@ -291,6 +312,9 @@ int index_decode_snapshot(const struct oid *id, const void *data, size_t len,
 	info.source = (const char *)strings->data + source;
 	info.host = (const char *)strings->data + host;
 	info.message = (const char *)strings->data + message;
+	info.git_dir = (const char *)strings->data + git[0];
+	info.git_head = (const char *)strings->data + git[1];
+	info.git_commit = (const char *)strings->data + git[2];
 	*ret_info = info;
 	return 0;
 }

@@ -86,7 +86,8 @@ _must_check_ int batch_has(struct batch *b, const struct oid *id);
 /* Says how many bytes the batch has appended so far. */
 uint64_t batch_bytes_written(const struct batch *b);
 
-/* What is known of a snapshot beside its id. Strings are never NULL. */
+/* What is known of a snapshot beside its id. Strings are never NULL when it
+ * is read, and may be when it is written. */
 struct snapshot_info {
 	struct oid id;
 	int64_t time_sec;   /* of the (last) import */
@@ -95,6 +96,12 @@ struct snapshot_info {
 	const char *source; /* absolute path it came from, or "" */
 	const char *host;
 	const char *message;
+	/* Of a git repository at its root when it was taken, else "": where its
+	 * refs and objects are, the branch as a full ref ("": HEAD is
+	 * detached), and the commit in hex ("": there is none yet). */
+	const char *git_dir;
+	const char *git_head;
+	const char *git_commit;
 };
 
 /* Commits everything, records the snapshot and, when ref is not NULL, lets

@@ -15,7 +15,7 @@ MAY = {
     "fs/object": [],
     "fs/store": ["object"],
     "fs/env": ["object", "store"],
-    "fs/exchange": ["object", "store", "env/delta.h"],
+    "fs/exchange": ["object", "store", "git", "env/delta.h"],
     "fs/git": ["object", "store", "env/delta.h"],
     "daemon/fuse": ["object", "env"],
     "daemon/ctl": ["object"],

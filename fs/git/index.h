@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * index.h - git's index as bytes: stat data are changed, nothing else.
+ *
+ * Versions 2 to 4 with SHA-1 names. Entries keep their place and their order,
+ * so that offsets in extensions stay right. What belongs to one work tree at
+ * one path is dropped: the untracked cache and the file system monitor's
+ * state. The checksum at the end is made anew, or stays zero where it was.
+ * No git2.h here, and no I/O.
+ *
+ * Contract
+ *   Ownership   an entry's path and name live until the callback returns
+ *   Threads     any
+ *   Errors      -EFSCORRUPTED, -EFSBADCRC: not an index, or damaged;
+ *               -EOPNOTSUPP: a version or extension that it must know (diag
+ *               says which). Nothing is in the output then
+ */
+#ifndef COWFS_GIT_INDEX_H
+#define COWFS_GIT_INDEX_H
+
+#include "base/buf.h"
+#include "base/diag.h"
+
+enum { GIT_NAME_BYTES = 20 };
+
+/* As in the file: each value cut to 32 bits. */
+struct git_index_stat {
+	uint32_t ctime_sec;
+	uint32_t ctime_nsec;
+	uint32_t mtime_sec;
+	uint32_t mtime_nsec;
+	uint32_t dev;
+	uint32_t ino;
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t size;
+};
+
+struct git_index_entry {
+	const char *path; /* NUL-terminated; from the work tree's root */
+	size_t path_len;
+	uint32_t mode;
+	unsigned stage; /* above 0: a conflict */
+	bool skip_worktree;
+	bool intent_to_add;
+	const uint8_t *name; /* of the blob, GIT_NAME_BYTES */
+	struct git_index_stat st;
+};
+
+/* Called for each entry; fills the stat data that it is to have (they are zero
+ * when it is called: git looks at such a file). Negative ends the walk. */
+typedef int (*git_index_fn)(void *ctx, const struct git_index_entry *e,
+			    struct git_index_stat *ret_st);
+
+/* Appends the index with other stat data to out, whose content must be empty.
+ */
+_must_check_ int git_index_patch(const void *raw, size_t len, git_index_fn fn,
+				 void *ctx, struct diag *diag, struct buf *out);
+
+/* The name that git gives a blob: begin, add its bytes, end. */
+struct git_blob {
+	uint64_t opaque[12];
+};
+void git_blob_begin(struct git_blob *b, uint64_t size);
+void git_blob_add(struct git_blob *b, const void *data, size_t len);
+void git_blob_end(struct git_blob *b, uint8_t ret_name[GIT_NAME_BYTES]);
+
+#endif
