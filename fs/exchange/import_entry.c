@@ -296,8 +296,7 @@ static int entry_take(struct importer *imp, int dirfd, const char *name,
 		return import_settle(
 			imp, take_gitfile(imp, dirfd, name, type, node));
 	if (type == DT_REG)
-		return import_settle(imp,
-				     take_regular(imp, dirfd, name, node));
+		return import_settle(imp, take_regular(imp, dirfd, name, node));
 	return import_settle(imp, take_special(imp, dirfd, name, node));
 }
 

@@ -170,7 +170,8 @@ static bool is_merged(const char *name, size_t *ret_folder)
 	return false;
 }
 
-/* --- refs ------------------------------------------------------------------ */
+/* --- refs ------------------------------------------------------------------
+ */
 
 static int ref_read(struct importer *imp, const struct import_gitdir *g,
 		    const char *which, struct import_set *set)
@@ -184,8 +185,7 @@ static int ref_read(struct importer *imp, const struct import_gitdir *g,
 		return merged_read(imp, g, folder, set);
 	if (g->own >= 0 && !strcmp(which, "HEAD"))
 		fd = g->own;
-	if (fstatat(fd, which, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
-	    errno == ENOENT)
+	if (fstatat(fd, which, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
 		return 0;
 	return import_set_entry(imp, set, fd, &name);
 }
@@ -252,10 +252,10 @@ static bool is_early(const char *name)
 static bool is_shared(const char *name)
 {
 	static const char *const names[] = {
-		"branches",   "common",	 "config", "description", "hooks",
-		"info",	      "lfs",	 "logs",   "lost-found",  "remotes",
-		"rr-cache",   "shallow", "svn",	   "objects",	  "refs",
-		"packed-refs"};
+		"branches",   "common",	 "config",   "description",
+		"hooks",      "info",	 "lfs",	     "logs",
+		"lost-found", "remotes", "rr-cache", "shallow",
+		"svn",	      "objects", "refs",     "packed-refs"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (!strcmp(names[i], name))
@@ -274,8 +274,8 @@ static bool is_way(const char *name)
 static int leave_linked(struct importer *imp, int fd, const char *name)
 {
 	_cleanup_import_list_ struct import_list list = {.count = 0};
-	_cleanup_close_ int dir = import_openat(imp, fd, name,
-						O_RDONLY | O_DIRECTORY);
+	_cleanup_close_ int dir =
+		import_openat(imp, fd, name, O_RDONLY | O_DIRECTORY);
 	const size_t path_len = import_path_push(imp, name);
 	struct stat st;
 	int r = 0;

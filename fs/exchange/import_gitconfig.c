@@ -24,10 +24,10 @@ enum { CONFIG_BYTES = 16 << 20 };
 struct settings {
 	struct importer *imp;
 	const struct import_gitdir *where;
-	char *real;	      /* of the git directory */
-	struct buf work;      /* the work tree's path from the root */
+	char *real;	 /* of the git directory */
+	struct buf work; /* the work tree's path from the root */
 	bool has_work;
-	struct buf off;	      /* extensions with which not all works */
+	struct buf off; /* extensions with which not all works */
 	bool index_off;
 };
 
@@ -166,10 +166,10 @@ static void see_extension(void *ctx, const char *key, const char *value)
 					    "preciousobjects",
 					    "worktreeconfig"};
 	struct settings *s = ctx;
-	bool sha1 = !strcasecmp(key, "objectformat") &&
-		    !strcasecmp(value, "sha1");
-	bool files = !strcasecmp(key, "refstorage") &&
-		     !strcasecmp(value, "files");
+	bool sha1 =
+		!strcasecmp(key, "objectformat") && !strcasecmp(value, "sha1");
+	bool files =
+		!strcasecmp(key, "refstorage") && !strcasecmp(value, "files");
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
 		if (!strcasecmp(key, known[i]))
@@ -215,8 +215,8 @@ static int fix_file(struct settings *s, struct import_set *in, const char *name,
 		r = buf_error(&text);
 	if (r == 0)
 		r = buf_error(&old);
-	if (r < 0 || (old.len == text.len &&
-		      !memcmp(old.data, text.data, text.len)))
+	if (r < 0 ||
+	    (old.len == text.len && !memcmp(old.data, text.data, text.len)))
 		return r;
 	/* With other bytes it is no longer the same file as another name. */
 	import_links_drop(s->imp, &item->n);

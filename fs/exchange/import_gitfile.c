@@ -32,11 +32,11 @@
 static const char prefix[] = "gitdir:";
 
 struct target {
-	char *named;	/* as the file names it */
-	char *real;	/* where that is */
-	bool link;	/* the name is a symlink */
-	int fd;		/* what is named */
-	int common;	/* where objects and refs are; -1: the same */
+	char *named;		 /* as the file names it */
+	char *real;		 /* where that is */
+	bool link;		 /* the name is a symlink */
+	int fd;			 /* what is named */
+	int common;		 /* where objects and refs are; -1: the same */
 	struct import_list list; /* of that */
 };
 
@@ -58,8 +58,8 @@ static char *take_line(struct buf *text, size_t from)
 
 	while (end < text->len && text->data[end] != '\n')
 		end++;
-	while (end > from && (text->data[end - 1] == '\r' ||
-			      text->data[end - 1] == ' '))
+	while (end > from &&
+	       (text->data[end - 1] == '\r' || text->data[end - 1] == ' '))
 		end--;
 	if (end == from || memchr(text->data + from, 0, end - from))
 		return NULL;
@@ -182,10 +182,10 @@ static bool target_open(struct importer *imp, int dirfd, const char *name,
 static int take_outside(struct importer *imp, const struct target *t,
 			struct import_node *node)
 {
-	const struct import_gitdir where = {
-		.fd = t->common >= 0 ? t->common : t->fd,
-		.own = t->common >= 0 ? t->fd : -1,
-		.moved = true};
+	const struct import_gitdir where = {.fd = t->common >= 0 ? t->common
+								 : t->fd,
+					    .own = t->common >= 0 ? t->fd : -1,
+					    .moved = true};
 	const dev_t root_dev = imp->root_dev;
 	struct stat st;
 	int r;

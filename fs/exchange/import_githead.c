@@ -64,8 +64,8 @@ static char *find_packed(struct importer *imp, const struct import_set *in,
 	const size_t n = strlen(ref);
 	const char *s;
 
-	if (!packed || import_content_get(imp, &packed->n.e, PACKED_BYTES,
-					  &text) < 0)
+	if (!packed ||
+	    import_content_get(imp, &packed->n.e, PACKED_BYTES, &text) < 0)
 		return NULL;
 	for (s = buf_str(&text); s && *s;) {
 		const size_t len = strcspn(s, "\n");

@@ -343,7 +343,8 @@ static int odb_settle(struct odb *o)
 			 import_path(imp));
 }
 
-/* --- borrowed objects ------------------------------------------------------ */
+/* --- borrowed objects ------------------------------------------------------
+ */
 
 enum { LENT_DEPTH = 5 }; /* as git's own bound */
 
@@ -355,8 +356,8 @@ static int lent_take(struct odb *o, int fd, const char *path, int depth)
 	struct importer *imp = o->imp;
 	const dev_t root_dev = imp->root_dev;
 	const int own_fd = o->fd;
-	_cleanup_close_ int lent = openat(fd, path, O_RDONLY | O_DIRECTORY |
-							    O_CLOEXEC);
+	_cleanup_close_ int lent =
+		openat(fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct stat st;
 	int r;
 

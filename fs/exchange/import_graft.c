@@ -27,8 +27,8 @@ static int read_chunks(struct importer *imp, const struct tree_entry *e,
 		r = manifest_open(object.data, object.len, &m);
 	for (uint64_t i = 0; r == 0 && i < m.count; i++) {
 		const uint64_t at = i * FORMAT_CHUNK_BYTES;
-		const size_t n = (size_t)MIN(m.size - at,
-					     (uint64_t)FORMAT_CHUNK_BYTES);
+		const size_t n =
+			(size_t)MIN(m.size - at, (uint64_t)FORMAT_CHUNK_BYTES);
 		const struct oid id = manifest_chunk(&m, i);
 
 		buf_clear(&chunk);

@@ -14,7 +14,8 @@
  * may have changed in the second in which the index was written (git calls
  * them racy), that do not fit, or whose times changed since, are compared by
  * the name of their content. What differs gets zeros, and the old size if that
- * tells already: git looks at it. So a copy of a repository (cp -a) gives the same snapshot as the repository.
+ * tells already: git looks at it. So a copy of a repository (cp -a) gives the
+ * same snapshot as the repository.
  *
  * git also takes a file for racy that is as young as the index itself, so the
  * index gets a time a second after its youngest entry where it has none. And
@@ -55,10 +56,10 @@ struct work {
 	struct level *levels;
 	size_t count;
 	size_t cap;
-	struct buf path;       /* of the last level */
-	int64_t index_sec;     /* when the origin's index was written */
-	int64_t newest_sec;    /* of the entries that are unchanged */
-	int64_t newest_own;    /* of those that no clock explains otherwise */
+	struct buf path;    /* of the last level */
+	int64_t index_sec;  /* when the origin's index was written */
+	int64_t newest_sec; /* of the entries that are unchanged */
+	int64_t newest_own; /* of those that no clock explains otherwise */
 	int64_t now_sec;
 };
 
@@ -134,8 +135,7 @@ static void levels_leave(struct work *w, const char *path, size_t len)
 	while (w->count > 1) {
 		const size_t n = w->levels[w->count - 1].path_len;
 
-		if (n < len && path[n] == '/' &&
-		    !memcmp(path, w->path.data, n))
+		if (n < len && path[n] == '/' && !memcmp(path, w->path.data, n))
 			return;
 		level_drop(w);
 		w->path.len = w->levels[w->count - 1].path_len;
@@ -170,8 +170,8 @@ static int find(struct work *w, const char *path, size_t len,
 		buf_put(&w->path, path, from + n);
 		r = buf_error(&w->path);
 		if (r == 0)
-			r = level_push(w, &ret_entry->content,
-				       ret_entry->start, -1);
+			r = level_push(w, &ret_entry->content, ret_entry->start,
+				       -1);
 		if (r < 0)
 			return r;
 	}
@@ -296,8 +296,8 @@ static void wait_past(int64_t sec)
 	struct timespec now = clock_now();
 
 	while (sec >= now.tv_sec && sec <= now.tv_sec + WAIT_S) {
-		const struct timespec pause = {.tv_nsec =
-						       1000000000 - now.tv_nsec};
+		const struct timespec pause = {.tv_nsec = 1000000000 -
+							  now.tv_nsec};
 
 		(void)nanosleep(&pause, NULL);
 		now = clock_now();

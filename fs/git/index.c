@@ -311,8 +311,8 @@ int git_index_patch(const void *raw, size_t len, git_index_fn fn, void *ctx,
 		    struct diag *diag, struct buf *out)
 {
 	static const uint8_t none[SHA1_BYTES];
-	struct patch p = {.raw = raw, .fn = fn, .ctx = ctx, .diag = diag,
-			  .out = out};
+	struct patch p = {
+		.raw = raw, .fn = fn, .ctx = ctx, .diag = diag, .out = out};
 	uint8_t hash[SHA1_BYTES];
 	const uint8_t *tail;
 	bool skipped;

@@ -271,17 +271,6 @@ static size_t take_string(struct bytes *in, size_t max, struct buf *strings)
 	return at;
 }
 
-/* The same of a block that may be missing. */
-static size_t take_more(struct bytes *in, size_t max, struct buf *strings)
-{
-	const size_t at = strings->len;
-
-	if (in->left)
-		return take_string(in, max, strings);
-	buf_put_u8(strings, 0);
-	return at;
-}
-
 int index_decode_snapshot(const struct oid *id, const void *data, size_t len,
 			  struct buf *strings, struct snapshot_info *ret_info)
 {
@@ -291,6 +280,7 @@ int index_decode_snapshot(const struct oid *id, const void *data, size_t len,
 	size_t host;
 	size_t message;
 	size_t git[3];
+	bool more;
 	int r;
 
 	buf_clear(strings);
@@ -300,9 +290,11 @@ int index_decode_snapshot(const struct oid *id, const void *data, size_t len,
 	source = take_string(&in, INDEX_MAX_SOURCE, strings);
 	host = take_string(&in, INDEX_MAX_HOST, strings);
 	message = take_string(&in, INDEX_MAX_MESSAGE, strings);
-	/* Rows of earlier revisions end here. */
+	/* Rows of earlier revisions end here; the source's NUL is "". */
+	more = in.left > 0;
 	for (size_t i = 0; i < ARRAY_SIZE(git); i++)
-		git[i] = take_more(&in, INDEX_MAX_SOURCE, strings);
+		git[i] = more ? take_string(&in, INDEX_MAX_SOURCE, strings)
+			      : host - 1;
 	r = buf_error(strings);
 	if (r < 0)
 		return r;

@@ -172,17 +172,26 @@ TEST(a_cut_snapshot_row_is_refused)
 	_cleanup_buf_ struct buf strings = {0};
 	_cleanup_buf_ struct buf out = {0};
 	struct snapshot_info info = {
-		.source = "/s", .host = "h", .message = "m"};
+		.source = "/s", .host = "h", .message = "m", .git_head = "b"};
 	struct snapshot_info have;
+	/* three numbers and three blocks: where rows ended before */
+	const size_t earlier = 24 + 3 * 4 + 4;
 
 	assert_ok(index_encode_snapshot(&info, &out));
 	for (size_t n = 0; n < out.len; n++)
 		assert_int_equal(index_decode_snapshot(&info.id, out.data, n,
 						       &strings, &have),
-				 -EFSCORRUPTED);
+				 n == earlier ? 0 : -EFSCORRUPTED);
+	assert_ok(index_decode_snapshot(&info.id, out.data, earlier, &strings,
+					&have));
+	assert_string_equal(have.message, "m");
+	assert_string_equal(have.git_head, "");
+	assert_string_equal(have.git_commit, "");
 	assert_ok(index_decode_snapshot(&info.id, out.data, out.len, &strings,
 					&have));
 	assert_string_equal(have.source, "/s");
+	assert_string_equal(have.git_dir, "");
+	assert_string_equal(have.git_head, "b");
 	/* Bytes of a later revision behind it are ignored. */
 	buf_put_u32(&out, 1);
 	assert_ok(index_decode_snapshot(&info.id, out.data, out.len, &strings,
