@@ -4,16 +4,19 @@
  *
  * A name goes to the server as it is, so that this process opens no store and
  * is done in a millisecond. A path is imported first, here, with the caller's
- * rights.
+ * rights. A branch is switched to afterwards, through the mount; when that
+ * fails, an environment that was made for it is thrown away again.
  */
 #include "cli/cmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 
 #include "base/err.h"
 #include "base/name.h"
+#include "cli/branch.h"
 #include "cli/import.h"
 #include "cli/path.h"
 #include "cli/remote.h"
@@ -27,6 +30,8 @@ enum {
 	OPT_QUOTA,
 	OPT_TTL,
 	OPT_RO,
+	OPT_BRANCH,
+	OPT_NEW_BRANCH,
 };
 
 static const struct opt_def options[] = {
@@ -45,6 +50,10 @@ static const struct opt_def options[] = {
 	[OPT_TTL] = {"ttl", 0, OPT_VALUE, ARG_TEXT, "TIME",
 		     "unmount and keep it after so long"},
 	[OPT_RO] = {"ro", 0, OPT_FLAG, ARG_NONE, NULL, "read-only, this time"},
+	[OPT_BRANCH] = {"branch", 0, OPT_VALUE, ARG_TEXT, "BRANCH",
+			"switch the environment's repository to this branch"},
+	[OPT_NEW_BRANCH] = {"new-branch", 0, OPT_VALUE, ARG_TEXT, "BRANCH",
+			    "make this branch there, and switch to it"},
 };
 
 static const struct out_col columns[] = {
@@ -56,8 +65,10 @@ static const struct out_col columns[] = {
 struct target {
 	char snapshot[OID_HEX + 1]; /* of an imported path, else "" */
 	const char *ref;
-	const char *env; /* or NULL */
-	const char *at;	 /* as given, or NULL */
+	const char *env;    /* or NULL */
+	const char *at;	    /* as given, or NULL */
+	const char *branch; /* or NULL */
+	bool new_branch;
 	bool others;
 	bool is_volatile;
 	char *at_absolute;
@@ -89,6 +100,20 @@ static int check_names(const struct call *c, const struct target *t)
 	return CODE_DONE;
 }
 
+static int check_branch(const struct call *c, struct target *t)
+{
+	const char *old = opt_value(c->args, OPT_BRANCH);
+	const char *new = opt_value(c->args, OPT_NEW_BRANCH);
+
+	if (old && new)
+		return call_fail(
+			c, CODE_USAGE,
+			"--branch and --new-branch exclude each other");
+	t->branch = old ? old : new;
+	t->new_branch = new;
+	return t->branch ? branch_check(c, t->branch) : CODE_DONE;
+}
+
 static int import_target(const struct call *c, struct target *t)
 {
 	struct import_options o = {0};
@@ -107,26 +132,51 @@ static int import_target(const struct call *c, struct target *t)
 	return CODE_DONE;
 }
 
+/* Takes a mount back; what it says is of no interest any more. */
+static void undo_mount(const struct call *c, int *fd, const char *name)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+
+	msg_begin(&request, CTL_UMOUNT);
+	msg_put_str(&request, CTL_TAG_NAME, name);
+	msg_put_u64(&request, CTL_TAG_FLAGS, CTL_FLAG_DISCARD);
+	_unused_ const int ignored =
+		remote_call(c, fd, &request, NULL, NULL, &done);
+}
+
+/* Says whether the argument is an environment that exists already. */
+static bool is_environment(const struct call *c, const struct target *t)
+{
+	_cleanup_buf_ struct buf path = {0};
+	const char *text;
+
+	if (t->snapshot[0] || t->env)
+		return false;
+	buf_printf(&path, "%s/envs/%s", c->store, t->ref);
+	text = buf_str(&path);
+	return text && faccessat(AT_FDCWD, text, F_OK, 0) == 0;
+}
+
 static int print_mount(const struct call *c, const struct target *t,
-		       const struct msg *done)
+		       struct remote_env *e)
 {
 	_cleanup_out_ struct out o;
-	struct remote_env e;
 
-	remote_read_env(done, &e);
 	out_init(&o, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
 	/* The server's path counts: the environment may have been elsewhere. */
-	if (t->at && !strcmp(e.path, t->at_absolute))
-		(void)snprintf(e.path, sizeof e.path, "%s", t->at);
-	out_row(&o, (struct out_cell[]){out_str(e.name), out_str(e.path)});
-	out_printf(&o, "%s\n", e.path);
+	if (t->at && !strcmp(e->path, t->at_absolute))
+		(void)snprintf(e->path, sizeof e->path, "%s", t->at);
+	out_row(&o, (struct out_cell[]){out_str(e->name), out_str(e->path)});
+	out_printf(&o, "%s\n", e->path);
 	return call_finish(c, &o, CODE_DONE);
 }
 
 static int mount_target(const struct call *c, const struct target *t)
 {
 	_cleanup_msg_ struct msg request = {0}, done = {0};
+	const bool existed = is_environment(c, t);
 	_cleanup_close_ int fd = -1;
+	struct remote_env e;
 	uint64_t flags;
 	int r = remote_connect(c, &fd);
 
@@ -147,7 +197,14 @@ static int mount_target(const struct call *c, const struct target *t)
 		msg_put_u64(&request, CTL_TAG_FLAGS, flags);
 	limits_ask(&request, &t->limits);
 	r = remote_call(c, &fd, &request, NULL, NULL, &done);
-	return r ? r : print_mount(c, t, &done);
+	if (r)
+		return r;
+	remote_read_env(&done, &e);
+	if (t->branch)
+		r = branch_switch(c, e.path, t->branch, t->new_branch);
+	if (r && !existed)
+		undo_mount(c, &fd, e.name);
+	return r ? r : print_mount(c, t, &e);
 }
 
 static int run(struct call *c)
@@ -166,6 +223,8 @@ static int run(struct call *c)
 	if (!r)
 		r = limits_parse(c, opt_value(a, OPT_QUOTA),
 				 opt_value(a, OPT_TTL), &t.limits);
+	if (r == 0)
+		r = check_branch(c, &t);
 	if (r)
 		return r;
 	if (t.at) {

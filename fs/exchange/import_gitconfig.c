@@ -112,7 +112,7 @@ static void drop(struct buf *text, const char *section, const char *key)
 {
 	_cleanup_buf_ struct buf kept = {0};
 
-	git_config_drop(text->data, text->len, section, key, &kept);
+	gitconfig_drop(text->data, text->len, section, key, &kept);
 	replace(text, &kept);
 }
 
@@ -122,7 +122,7 @@ static bool has_value(const struct buf *text, const char *section,
 	_cleanup_buf_ struct buf value = {0};
 	const char *have;
 
-	if (!git_config_get(text->data, text->len, section, key, &value))
+	if (!gitconfig_get(text->data, text->len, section, key, &value))
 		return false;
 	have = buf_str(&value);
 	return have && !strcasecmp(have, want);
@@ -132,7 +132,7 @@ static void set(struct buf *text, const char *section, const char *key,
 		const char *value)
 {
 	if (!has_value(text, section, key, value))
-		git_config_add(text, section, key, value);
+		gitconfig_add(text, section, key, value);
 }
 
 /* Lets core.worktree lead to the tree's own, or be the default. */
@@ -141,7 +141,7 @@ static void fix_work(struct settings *s, struct buf *text)
 	_cleanup_buf_ struct buf value = {0}, relative = {0};
 	const char *named, *path;
 
-	if (!git_config_get(text->data, text->len, "core", "worktree", &value))
+	if (!gitconfig_get(text->data, text->len, "core", "worktree", &value))
 		return;
 	named = buf_str(&value);
 	if (!named)
@@ -157,7 +157,7 @@ static void fix_work(struct settings *s, struct buf *text)
 	put_relative(s, &relative);
 	path = buf_str(&relative);
 	if (path)
-		git_config_add(text, "core", "worktree", path);
+		gitconfig_add(text, "core", "worktree", path);
 }
 
 static void see_extension(void *ctx, const char *key, const char *value)
@@ -187,13 +187,13 @@ static void fix_text(struct settings *s, struct buf *text, bool is_main)
 	/* git does not look at it in a linked work tree. */
 	if (s->where->own >= 0 && has_value(text, "core", "bare", "true")) {
 		drop(text, "core", "bare");
-		git_config_add(text, "core", "bare", "false");
+		gitconfig_add(text, "core", "bare", "false");
 	}
 	if (!is_main)
 		return;
 	set(text, "gc", "auto", "0");
 	set(text, "maintenance", "auto", "false");
-	git_config_each(text->data, text->len, "extensions", see_extension, s);
+	gitconfig_each(text->data, text->len, "extensions", see_extension, s);
 }
 
 static int fix_file(struct settings *s, struct import_set *in, const char *name,

@@ -143,8 +143,8 @@ static int check_owner(struct importer *imp, int dirfd, const char *name,
 	if (fstatat(dirfd, name, &file, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    fstat(t->common >= 0 ? t->common : t->fd, &dir) < 0)
 		return -errno;
-	if ((git_is_owner(file.st_uid) && git_is_owner(dir.st_uid)) ||
-	    git_is_safe(t->real))
+	if ((gitsafe_is_owner(file.st_uid) && gitsafe_is_owner(dir.st_uid)) ||
+	    gitsafe_is_trusted(t->real))
 		return 0;
 	imp->failed = true;
 	return diag_fail(imp->diag, -EPERM,

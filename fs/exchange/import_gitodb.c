@@ -365,7 +365,7 @@ static int lent_take(struct odb *o, int fd, const char *path, int depth)
 		import_left_out(imp, &imp->lent);
 		return 0;
 	}
-	if (!git_is_owner(st.st_uid) && !git_is_safe(path)) {
+	if (!gitsafe_is_owner(st.st_uid) && !gitsafe_is_trusted(path)) {
 		imp->failed = true;
 		return diag_fail(imp->diag, -EPERM,
 				 "%s: borrows from %s, which belongs to user "

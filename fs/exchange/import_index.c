@@ -188,7 +188,7 @@ static bool same_time(uint32_t sec, uint32_t nsec, const struct timespec *t)
 
 /* Says whether git takes the origin's file for unchanged, and that file is
  * the one that was taken. */
-static bool fits_origin(struct work *w, const struct git_index_entry *e,
+static bool fits_origin(struct work *w, const struct gitindex_entry *e,
 			const struct tree_entry *t, const char *name)
 {
 	const int fd = level_fd(w, w->count - 1);
@@ -209,24 +209,24 @@ static bool fits_origin(struct work *w, const struct git_index_entry *e,
 
 static int add_bytes(void *ctx, const void *data, size_t len)
 {
-	git_blob_add(ctx, data, len);
+	gitblob_add(ctx, data, len);
 	return 0;
 }
 
 /* Says whether the content has the name that the index has: 1 or 0. */
-static int fits_content(struct work *w, const struct git_index_entry *e,
+static int fits_content(struct work *w, const struct gitindex_entry *e,
 			const struct tree_entry *t)
 {
-	uint8_t name[GIT_NAME_BYTES];
-	struct git_blob b;
+	uint8_t name[GITINDEX_NAME_BYTES];
+	struct gitblob b;
 	int r = 0;
 
-	git_blob_begin(&b, t->size);
+	gitblob_begin(&b, t->size);
 	if (S_ISLNK(t->mode))
-		git_blob_add(&b, t->target, t->target_len);
+		gitblob_add(&b, t->target, t->target_len);
 	else
 		r = import_content(w->imp, t, add_bytes, &b);
-	git_blob_end(&b, name);
+	gitblob_end(&b, name);
 	return r < 0 ? r : !memcmp(name, e->name, sizeof name);
 }
 
@@ -241,11 +241,11 @@ static bool same_type(uint32_t index_mode, uint32_t mode)
 /* --- patching ----------------------------------------------------------- */
 
 static void fill(struct work *w, const struct tree_entry *t,
-		 struct git_index_stat *st)
+		 struct gitindex_stat *st)
 {
 	const uint64_t position = import_links_first(w->imp, t->start);
 
-	*st = (struct git_index_stat){
+	*st = (struct gitindex_stat){
 		.ctime_sec = (uint32_t)t->mtime_sec,
 		.ctime_nsec = t->mtime_nsec,
 		.mtime_sec = (uint32_t)t->mtime_sec,
@@ -262,8 +262,8 @@ static void fill(struct work *w, const struct tree_entry *t,
 		w->newest_own = MAX(w->newest_own, t->mtime_sec);
 }
 
-static int patch_entry(void *ctx, const struct git_index_entry *e,
-		       struct git_index_stat *ret_st)
+static int patch_entry(void *ctx, const struct gitindex_entry *e,
+		       struct gitindex_stat *ret_st)
 {
 	struct work *w = ctx;
 	struct tree_entry t;
@@ -365,7 +365,7 @@ static int patch_repo(struct importer *imp, const struct import_repo *repo,
 		return leave(imp, repo->index, &why, 0);
 	}
 	w.index_sec = e.mtime_sec;
-	r = git_index_patch(raw.data, raw.len, patch_entry, &w, &why, &made);
+	r = gitindex_patch(raw.data, raw.len, patch_entry, &w, &why, &made);
 	if (r == -EFSCORRUPTED || r == -EFSBADCRC || r == -EOPNOTSUPP)
 		return leave(imp, repo->index, &why, r);
 	if (r == 0)

@@ -11,14 +11,14 @@
 
 #include "git/sha1_int.h"
 
-_Static_assert(sizeof(struct sha1) <= sizeof(struct git_blob), "it fits");
+_Static_assert(sizeof(struct sha1) <= sizeof(struct gitblob), "it fits");
 
-static struct sha1 *inside(struct git_blob *b)
+static struct sha1 *inside(struct gitblob *b)
 {
 	return (void *)b->opaque;
 }
 
-void git_blob_begin(struct git_blob *b, uint64_t size)
+void gitblob_begin(struct gitblob *b, uint64_t size)
 {
 	char head[32];
 	int n = snprintf(head, sizeof head, "blob %" PRIu64, size);
@@ -27,12 +27,12 @@ void git_blob_begin(struct git_blob *b, uint64_t size)
 	sha1_add(inside(b), head, (size_t)n + 1);
 }
 
-void git_blob_add(struct git_blob *b, const void *data, size_t len)
+void gitblob_add(struct gitblob *b, const void *data, size_t len)
 {
 	sha1_add(inside(b), data, len);
 }
 
-void git_blob_end(struct git_blob *b, uint8_t ret_name[GIT_NAME_BYTES])
+void gitblob_end(struct gitblob *b, uint8_t ret_name[GITINDEX_NAME_BYTES])
 {
 	sha1_end(inside(b), ret_name);
 }

@@ -177,8 +177,8 @@ static bool is_setting(struct scan *s, const char *section, const char *key)
 	return is_in(s, section) && have && !strcasecmp(have, key);
 }
 
-void git_config_each(const void *text, size_t len, const char *section,
-		     git_config_fn fn, void *ctx)
+void gitconfig_each(const void *text, size_t len, const char *section,
+		    gitconfig_fn fn, void *ctx)
 {
 	_cleanup_(scan_fini) struct scan s = {.text = text, .len = len};
 
@@ -191,8 +191,8 @@ void git_config_each(const void *text, size_t len, const char *section,
 	}
 }
 
-bool git_config_get(const void *text, size_t len, const char *section,
-		    const char *key, struct buf *ret_value)
+bool gitconfig_get(const void *text, size_t len, const char *section,
+		   const char *key, struct buf *ret_value)
 {
 	_cleanup_(scan_fini) struct scan s = {.text = text, .len = len};
 	bool found = false;
@@ -224,8 +224,8 @@ static void widen(const char *text, size_t len, size_t *from, size_t *to)
 		(*to)++;
 }
 
-void git_config_drop(const void *text, size_t len, const char *section,
-		     const char *key, struct buf *out)
+void gitconfig_drop(const void *text, size_t len, const char *section,
+		    const char *key, struct buf *out)
 {
 	_cleanup_(scan_fini) struct scan s = {.text = text, .len = len};
 	size_t done = 0;
@@ -243,8 +243,8 @@ void git_config_drop(const void *text, size_t len, const char *section,
 	buf_put(out, s.text + done, len - done);
 }
 
-void git_config_add(struct buf *text, const char *section, const char *key,
-		    const char *value)
+void gitconfig_add(struct buf *text, const char *section, const char *key,
+		   const char *value)
 {
 	if (text->len && text->data[text->len - 1] != '\n')
 		buf_put_u8(text, '\n');

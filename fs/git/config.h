@@ -19,17 +19,17 @@
 
 /* Finds the last value of a setting of a section without a subsection; names
  * are compared without regard to case. A setting without a value is "true". */
-bool git_config_get(const void *text, size_t len, const char *section,
-		    const char *key, struct buf *ret_value);
+bool gitconfig_get(const void *text, size_t len, const char *section,
+		   const char *key, struct buf *ret_value);
 /* Calls back for each setting of such a section, in order. */
-typedef void (*git_config_fn)(void *ctx, const char *key, const char *value);
-void git_config_each(const void *text, size_t len, const char *section,
-		     git_config_fn fn, void *ctx);
+typedef void (*gitconfig_fn)(void *ctx, const char *key, const char *value);
+void gitconfig_each(const void *text, size_t len, const char *section,
+		    gitconfig_fn fn, void *ctx);
 /* Appends the text without the settings of that name. */
-void git_config_drop(const void *text, size_t len, const char *section,
-		     const char *key, struct buf *out);
+void gitconfig_drop(const void *text, size_t len, const char *section,
+		    const char *key, struct buf *out);
 /* Adds a setting at the end, where it counts; the value needs no quotes. */
-void git_config_add(struct buf *text, const char *section, const char *key,
-		    const char *value);
+void gitconfig_add(struct buf *text, const char *section, const char *key,
+		   const char *value);
 
 #endif

@@ -25,7 +25,7 @@
 enum {
 	HEADER_BYTES = 12,
 	STAT_BYTES = 40,
-	FIXED_BYTES = STAT_BYTES + GIT_NAME_BYTES + 2, /* with the flags */
+	FIXED_BYTES = STAT_BYTES + GITINDEX_NAME_BYTES + 2, /* with the flags */
 	EXT_HEADER = 8,
 	EOIE_BYTES = 4 + SHA1_BYTES,
 	MAX_PATH = 1 << 16,
@@ -46,7 +46,7 @@ struct patch {
 	uint32_t version;
 	uint32_t count;
 	struct buf path; /* of the entry before: version 4 names the rest */
-	git_index_fn fn;
+	gitindex_fn fn;
 	void *ctx;
 	struct diag *diag;
 	struct buf *out;
@@ -74,9 +74,9 @@ static uint16_t take_be16(struct bytes *in)
 
 /* --- stat data ---------------------------------------------------------- */
 
-static void stat_load(const uint8_t *p, struct git_index_entry *e)
+static void stat_load(const uint8_t *p, struct gitindex_entry *e)
 {
-	e->st = (struct git_index_stat){
+	e->st = (struct gitindex_stat){
 		.ctime_sec = load_be32(p),
 		.ctime_nsec = load_be32(p + 4),
 		.mtime_sec = load_be32(p + 8),
@@ -90,7 +90,7 @@ static void stat_load(const uint8_t *p, struct git_index_entry *e)
 	e->mode = load_be32(p + 24);
 }
 
-static void stat_store(uint8_t *p, const struct git_index_stat *st)
+static void stat_store(uint8_t *p, const struct gitindex_stat *st)
 {
 	store_be32(p, st->ctime_sec);
 	store_be32(p + 4, st->ctime_nsec);
@@ -168,8 +168,8 @@ static int entry_patch(struct patch *p)
 	const uint8_t *fixed = bytes_take(&p->in, FIXED_BYTES - 2);
 	unsigned flags = take_be16(&p->in);
 	unsigned extended = 0;
-	struct git_index_stat st = {0};
-	struct git_index_entry e;
+	struct gitindex_stat st = {0};
+	struct gitindex_entry e;
 	int r;
 
 	if (flags & FLAG_EXTENDED)
@@ -307,8 +307,8 @@ static int body_patch(struct patch *p)
 	return extensions_patch(p);
 }
 
-int git_index_patch(const void *raw, size_t len, git_index_fn fn, void *ctx,
-		    struct diag *diag, struct buf *out)
+int gitindex_patch(const void *raw, size_t len, gitindex_fn fn, void *ctx,
+		   struct diag *diag, struct buf *out)
 {
 	static const uint8_t none[SHA1_BYTES];
 	struct patch p = {

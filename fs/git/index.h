@@ -21,10 +21,10 @@
 #include "base/buf.h"
 #include "base/diag.h"
 
-enum { GIT_NAME_BYTES = 20 };
+enum { GITINDEX_NAME_BYTES = 20 };
 
 /* As in the file: each value cut to 32 bits. */
-struct git_index_stat {
+struct gitindex_stat {
 	uint32_t ctime_sec;
 	uint32_t ctime_nsec;
 	uint32_t mtime_sec;
@@ -36,33 +36,33 @@ struct git_index_stat {
 	uint32_t size;
 };
 
-struct git_index_entry {
+struct gitindex_entry {
 	const char *path; /* NUL-terminated; from the work tree's root */
 	size_t path_len;
 	uint32_t mode;
 	unsigned stage; /* above 0: a conflict */
 	bool skip_worktree;
 	bool intent_to_add;
-	const uint8_t *name; /* of the blob, GIT_NAME_BYTES */
-	struct git_index_stat st;
+	const uint8_t *name; /* of the blob, GITINDEX_NAME_BYTES */
+	struct gitindex_stat st;
 };
 
 /* Called for each entry; fills the stat data that it is to have (they are zero
  * when it is called: git looks at such a file). Negative ends the walk. */
-typedef int (*git_index_fn)(void *ctx, const struct git_index_entry *e,
-			    struct git_index_stat *ret_st);
+typedef int (*gitindex_fn)(void *ctx, const struct gitindex_entry *e,
+			   struct gitindex_stat *ret_st);
 
 /* Appends the index with other stat data to out, whose content must be empty.
  */
-_must_check_ int git_index_patch(const void *raw, size_t len, git_index_fn fn,
-				 void *ctx, struct diag *diag, struct buf *out);
+_must_check_ int gitindex_patch(const void *raw, size_t len, gitindex_fn fn,
+				void *ctx, struct diag *diag, struct buf *out);
 
 /* The name that git gives a blob: begin, add its bytes, end. */
-struct git_blob {
+struct gitblob {
 	uint64_t opaque[12];
 };
-void git_blob_begin(struct git_blob *b, uint64_t size);
-void git_blob_add(struct git_blob *b, const void *data, size_t len);
-void git_blob_end(struct git_blob *b, uint8_t ret_name[GIT_NAME_BYTES]);
+void gitblob_begin(struct gitblob *b, uint64_t size);
+void gitblob_add(struct gitblob *b, const void *data, size_t len);
+void gitblob_end(struct gitblob *b, uint8_t ret_name[GITINDEX_NAME_BYTES]);
 
 #endif

@@ -58,7 +58,7 @@ static void see_file(struct look *l, const char *path)
 	_cleanup_buf_ struct buf text = {0};
 
 	if (io_read_file(AT_FDCWD, path, CONFIG_BYTES, &text) == 0)
-		git_config_each(text.data, text.len, "safe", see, l);
+		gitconfig_each(text.data, text.len, "safe", see, l);
 }
 
 static void see_below(struct look *l, const char *folder, const char *name)
@@ -108,7 +108,7 @@ static void see_environment(struct look *l)
 	}
 }
 
-bool git_is_owner(uid_t uid)
+bool gitsafe_is_owner(uid_t uid)
 {
 	const char *sudo = getenv("SUDO_UID");
 	char *end = NULL;
@@ -123,7 +123,7 @@ bool git_is_owner(uid_t uid)
 	return !*end && !errno && number == uid;
 }
 
-bool git_is_safe(const char *path)
+bool gitsafe_is_trusted(const char *path)
 {
 	const char *nosystem = getenv("GIT_CONFIG_NOSYSTEM");
 	struct look l = {.path = path};

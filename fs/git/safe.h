@@ -18,9 +18,9 @@
 
 /* Says whether files of that user are the caller's own: his, or with sudo
  * those of who called it. */
-bool git_is_owner(uid_t uid);
+bool gitsafe_is_owner(uid_t uid);
 /* Says whether the caller has said that he trusts a directory (or one above
  * it, for a git directory). */
-bool git_is_safe(const char *path);
+bool gitsafe_is_trusted(const char *path);
 
 #endif
