@@ -7,6 +7,8 @@
  */
 #include "cli/cmd.h"
 
+#include <errno.h>
+
 #include "cli/remote.h"
 
 /* Of both verbs in JSON: columns, and their cells. */
@@ -112,6 +114,10 @@ static const struct out_col show_columns[] = {
 	{"data", "data", OUT_SIZE},
 	{"journal", "journal", OUT_SIZE},
 	{"requests", "requests", OUT_COUNT},
+	{"reads", "reads", OUT_COUNT},
+	{"git_dir", "git_dir", OUT_STR},
+	{"git_head", "git_head", OUT_STR},
+	{"git_commit", "git_commit", OUT_STR},
 	{"fsync", "fsync", OUT_STR},
 	{NULL, "used", OUT_STR},
 	{NULL, "quota", OUT_STR},
@@ -120,8 +126,28 @@ static const struct out_col show_columns[] = {
 	LIMITS_COLUMNS,
 };
 
+/* What the snapshot's record says of git; too big for the stack. */
+struct git_fields {
+	char dir[4352];
+	char head[4352];
+	char commit[80];
+};
+
+/* What is missing is "". */
+static void read_git(const struct msg *done, struct git_fields *g)
+{
+	if (msg_get_str(done, CTL_TAG_GIT_DIR, g->dir, sizeof g->dir) < 0)
+		g->dir[0] = '\0';
+	if (msg_get_str(done, CTL_TAG_GIT_HEAD, g->head, sizeof g->head) < 0)
+		g->head[0] = '\0';
+	if (msg_get_str(done, CTL_TAG_GIT_COMMIT, g->commit,
+			sizeof g->commit) < 0)
+		g->commit[0] = '\0';
+}
+
 static int run_show(struct call *c)
 {
+	_cleanup_free_ struct git_fields *g = calloc(1, sizeof *g);
 	_cleanup_msg_ struct msg request = {0}, done = {0};
 	_cleanup_close_ int fd = -1;
 	_cleanup_(limits_text_fini) struct limits_text text = {0};
@@ -132,6 +158,8 @@ static int run_show(struct call *c)
 
 	out_init(&o, c->json, OUT_FIELDS, show_columns,
 		 ARRAY_SIZE(show_columns));
+	if (!g)
+		return call_fail_err(c, -ENOMEM, NULL, "show");
 	r = remote_connect_env(c, c->args->args[0], REMOTE_WITHIN, &fd, name);
 	if (r)
 		return r;
@@ -142,6 +170,7 @@ static int run_show(struct call *c)
 		return r;
 	remote_read_env(&done, &e);
 	limits_describe(&e.limits, LIMITS_LONG, &text);
+	read_git(&done, g);
 	out_row(&o, (struct out_cell[]){
 			    out_str(e.name),
 			    out_str(e.state),
@@ -155,6 +184,10 @@ static int run_show(struct call *c)
 			    out_num(msg_get_u64(&done, CTL_TAG_DATA, 0)),
 			    out_num(msg_get_u64(&done, CTL_TAG_JOURNAL, 0)),
 			    out_num(msg_get_u64(&done, CTL_TAG_REQUESTS, 0)),
+			    out_num(msg_get_u64(&done, CTL_TAG_READS, 0)),
+			    out_str(g->dir),
+			    out_str(g->head),
+			    out_str(g->commit),
 			    out_str(msg_get_u64(&done, CTL_TAG_VOLATILE, 0)
 					    ? "volatile"
 					    : "durable"),

@@ -84,6 +84,10 @@ enum ctl_tag {
 	CTL_TAG_USED_INODES = 33,  /* u64: inodes that count */
 	CTL_TAG_EXPIRES = 34,	   /* u64 seconds: end of the ttl */
 	CTL_TAG_READ_ONLY = 35,	   /* u64: 1, mounted read-only */
+	CTL_TAG_READS = 36,	   /* u64: of the requests, reads of files */
+	CTL_TAG_GIT_DIR = 37,	   /* the origin's repository, when imported */
+	CTL_TAG_GIT_HEAD = 38,	   /* its branch, as a full ref */
+	CTL_TAG_GIT_COMMIT = 39,
 };
 
 enum ctl_flag {

@@ -158,12 +158,21 @@ static int show_acquired(struct server *s, struct envs_entry *entry,
 		env_stat(env, &st);
 		session_count(entry->mount.session, &count);
 		msg_put_u64(done, CTL_TAG_REQUESTS, count.requests);
+		msg_put_u64(done, CTL_TAG_READS, count.reads);
 	}
 	msg_put_u64(done, CTL_TAG_INODES, st.base_inodes);
 	msg_put_u64(done, CTL_TAG_CHANGED, st.changed_inodes);
 	msg_put_u64(done, CTL_TAG_DATA, st.data_bytes);
 	msg_put_u64(done, CTL_TAG_JOURNAL, st.journal_bytes);
 	msg_put_u64(done, CTL_TAG_VOLATILE, st.is_volatile);
+	return 0;
+}
+
+static int put_git(void *ctx, const struct snapshot_info *snapshot)
+{
+	msg_put_str(ctx, CTL_TAG_GIT_DIR, snapshot->git_dir);
+	msg_put_str(ctx, CTL_TAG_GIT_HEAD, snapshot->git_head);
+	msg_put_str(ctx, CTL_TAG_GIT_COMMIT, snapshot->git_commit);
 	return 0;
 }
 
@@ -178,7 +187,10 @@ static int show_handle(struct server *s, const struct ctl_peer *peer,
 	if (r)
 		return r;
 	r = put_row(s, entry->name, info, done);
+	/* A record that is gone says nothing; the environment is there. */
 	if (r == 0)
+		r = store_snapshot(s->store, &info->snapshot, put_git, done);
+	if (r == 0 || r == -ENOENT)
 		r = show_acquired(s, entry, done, diag);
 	if (r < 0)
 		diag_add(diag, "%s: cannot read: %s", entry->name, err_text(r));

@@ -4,7 +4,7 @@
  *
  * cowfs works on repositories of this machine only. libgit2's archive brings
  * SSH, TLS and Kerberos along, as shared libraries that would make the start of
- * every command 4 ms slower (docs/adr/0016). These definitions come first when
+ * every command 4 ms slower (docs/adr/0019). These definitions come first when
  * the archive is linked, so that its own, and all that they need, stay out of
  * the program. Whoever asks for a remote over the network gets an error.
  *
