@@ -12,7 +12,8 @@
  * holds a hash of the other extensions' headers and is made anew. TREE, REUC,
  * IEOT, sdir, and those that git may ignore, are copied. "link" is a split
  * index: most of its entries are in another file, whose name is the hash of
- * that file's bytes; it is left alone, as is what must be known and is not.
+ * that file's bytes, and entries that replace some have no name; it is left
+ * alone, as is what must be known and is not.
  */
 #include "git/index.h"
 
@@ -50,6 +51,7 @@ struct patch {
 	void *ctx;
 	struct diag *diag;
 	struct buf *out;
+	bool nameless; /* an entry's name is in another file */
 };
 
 static uint32_t load_be32(const uint8_t *p)
@@ -177,8 +179,12 @@ static int entry_patch(struct patch *p)
 	if (p->in.bad || ((flags & FLAG_EXTENDED) && p->version < 3))
 		return -EFSCORRUPTED;
 	take_path(p, start, flags);
-	if (p->in.bad || !p->path.len)
+	if (p->in.bad)
 		return -EFSCORRUPTED;
+	if (!p->path.len) {
+		p->nameless = true;
+		return 0;
+	}
 	stat_load(fixed, &e);
 	e.name = fixed + STAT_BYTES;
 	e.stage = flags >> FLAG_STAGE_SHIFT & 3;
@@ -262,7 +268,7 @@ static int extensions_patch(struct patch *p)
 		sha1_add(&headers, header, EXT_HEADER);
 		buf_put(p->out, header, EXT_HEADER + (size_t)len);
 	}
-	return buf_error(p->out);
+	return p->nameless ? -EFSCORRUPTED : buf_error(p->out);
 }
 
 /* --- the whole ---------------------------------------------------------- */

@@ -373,6 +373,24 @@ TEST(what_must_be_known_is_refused)
 	assert_ok(patch_with("sdir", "", 0));
 }
 
+TEST(an_entry_without_a_name_is_of_a_split_index)
+{
+	static const struct item none[] = {{"", 0100644, 0, 0}};
+	static const uint8_t some[SHA1_BYTES] = {1};
+	_cleanup_buf_ struct buf raw = {0}, out = {0};
+	struct told t = {.keep = true};
+
+	put_entries(&raw, 2, none, 1);
+	put_extension(&raw, "link", some, sizeof some);
+	put_checksum(&raw);
+	assert_int_equal(patch(&raw, &t, &out), -EOPNOTSUPP);
+	buf_clear(&raw);
+	put_entries(&raw, 2, none, 1);
+	put_checksum(&raw);
+	assert_int_equal(patch(&raw, &t, &out), -EFSCORRUPTED);
+	assert_int_equal(t.n, 0);
+}
+
 TEST(other_versions_are_refused)
 {
 	static const uint32_t versions[] = {0, 1, 5, 0x02000000};
@@ -461,6 +479,7 @@ int main(void)
 		RUN(what_belongs_to_one_work_tree_is_dropped),
 		RUN(the_hash_of_the_extensions_is_made_anew),
 		RUN(what_must_be_known_is_refused),
+		RUN(an_entry_without_a_name_is_of_a_split_index),
 		RUN(other_versions_are_refused),
 		RUN(a_checksum_of_zeros_stays),
 		RUN(a_changed_bit_is_found),
