@@ -40,6 +40,7 @@ enum {
 	WAIT_S = 2, /* for files from a clock that is ahead */
 	INDEX_MAX_BYTES = 1 << 30,
 	MODE_GITLINK = 0160000,
+	NS_PER_S = 1000000000,
 };
 
 /* A directory of the work tree on the way to the entry at hand. */
@@ -207,10 +208,36 @@ static bool fits_origin(struct work *w, const struct gitindex_entry *e,
 	       st.st_ctim.tv_sec < w->index_sec;
 }
 
+/* The bytes of a file on their way into a name. */
+struct naming {
+	struct gitblob blob;
+	bool cr; /* the last byte was one */
+	bool crlf;
+	bool nul;
+	bool keyword;
+};
+
 static int add_bytes(void *ctx, const void *data, size_t len)
 {
-	gitblob_add(ctx, data, len);
+	static const char crlf[] = "\r\n", keyword[] = "$Id";
+	struct naming *n = ctx;
+	const char *s = data;
+
+	gitblob_add(&n->blob, data, len);
+	if (!len)
+		return 0;
+	n->crlf |= (n->cr && s[0] == '\n') || memmem(s, len, crlf, 2);
+	n->nul |= memchr(s, 0, len) != NULL;
+	n->keyword |= memmem(s, len, keyword, 3) != NULL;
+	n->cr = s[len - 1] == '\r';
 	return 0;
+}
+
+/* Text that git may change on its way into a blob: line ends, keywords. Equal
+ * bytes do not say then that git finds the file unchanged. */
+static bool is_convertible(const struct naming *n)
+{
+	return !n->nul && (n->crlf || n->keyword);
 }
 
 /* Says whether the content has the name that the index has: 1 or 0. */
@@ -218,16 +245,18 @@ static int fits_content(struct work *w, const struct gitindex_entry *e,
 			const struct tree_entry *t)
 {
 	uint8_t name[GITINDEX_NAME_BYTES];
-	struct gitblob b;
+	struct naming n = {.cr = false};
 	int r = 0;
 
-	gitblob_begin(&b, t->size);
+	gitblob_begin(&n.blob, t->size);
 	if (S_ISLNK(t->mode))
-		gitblob_add(&b, t->target, t->target_len);
+		gitblob_add(&n.blob, t->target, t->target_len);
 	else
-		r = import_content(w->imp, t, add_bytes, &b);
-	gitblob_end(&b, name);
-	return r < 0 ? r : !memcmp(name, e->name, sizeof name);
+		r = import_content(w->imp, t, add_bytes, &n);
+	gitblob_end(&n.blob, name);
+	if (r < 0)
+		return r;
+	return !memcmp(name, e->name, sizeof name) && !is_convertible(&n);
 }
 
 static bool same_type(uint32_t index_mode, uint32_t mode)
@@ -295,9 +324,12 @@ static void wait_past(int64_t sec)
 {
 	struct timespec now = clock_now();
 
-	while (sec >= now.tv_sec && sec <= now.tv_sec + WAIT_S) {
-		const struct timespec pause = {.tv_nsec = 1000000000 -
-							  now.tv_nsec};
+	/* Not for ever: a clock may stand, or be set back. */
+	for (int i = 0;
+	     i < 2 * WAIT_S && sec >= now.tv_sec && sec <= now.tv_sec + WAIT_S;
+	     i++) {
+		const struct timespec pause = {
+			.tv_nsec = NS_PER_S - now.tv_nsec - (now.tv_nsec == 0)};
 
 		(void)nanosleep(&pause, NULL);
 		now = clock_now();

@@ -80,13 +80,20 @@ int gitlib_fail(struct diag *diag, int code, const char *what)
 	return err;
 }
 
-/* Who owns the directory decides whether it may be worked in. */
+/* Who owns the directory, and ".git" in it, decides whether it may be worked
+ * in. */
 static int check_owner(const char *path, struct diag *diag)
 {
-	struct stat st;
+	_cleanup_buf_ struct buf inner = {0};
+	struct stat st, git;
+	const char *text;
 
+	buf_printf(&inner, "%s/.git", path);
+	text = buf_str(&inner);
 	if (stat(path, &st) < 0)
 		return diag_fail(diag, -errno, "%s: %s", path, err_text(errno));
+	if (text && lstat(text, &git) == 0 && gitsafe_is_owner(st.st_uid))
+		st = git;
 	if (gitsafe_is_owner(st.st_uid) || gitsafe_is_trusted(path))
 		return 0;
 	diag_add(diag, "%s: the repository belongs to user %u", path,

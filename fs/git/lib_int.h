@@ -16,6 +16,7 @@
 #define COWFS_GIT_LIB_INT_H
 
 #include "base/attr.h"
+#include "base/buf.h"
 #include "base/diag.h"
 
 #include <git2.h>

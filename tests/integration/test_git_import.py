@@ -299,6 +299,31 @@ def test_worktree_config(env, tmp_path):
     assert env.sh(point, "git config user.name").out == "alone\n"
 
 
+def test_an_old_submodule_with_absolute_paths(env, tmp_path):
+    """As git before 1.7.10 made them."""
+    top, _ = make_submodule(tmp_path)
+    place = top / ".git/modules/sub"
+    (top / "sub/.git").write_text(f"gitdir: {place}\n")
+    git(place, "config", "core.worktree", top / "sub")
+    env.load(top)
+    point = pathlib.Path(env.mount("base", "e"))
+    shutil.rmtree(top)
+    assert env.sh(point / "sub", "git status --porcelain").out == ""
+    assert env.sh(point, "cat sub/.git; git -C sub config core.worktree").out \
+        == "gitdir: ../.git/modules/sub\n../../../sub\n"
+
+
+def test_an_unknown_extension_is_told(env, tmp_path):
+    top = make_repo(tmp_path / "repo")
+    git(top, "config", "core.repositoryFormatVersion", "1")
+    git(top, "config", "extensions.refStorage", "reftable")
+    told = env.run("import", top, "-t", "base").err
+    assert "uses refStorage=reftable" in told and "cannot save" in told
+    result = env.run("mount", "base", "e", "--branch", "side", expect=3)
+    assert one_line_error(result) and "extension" in result.err
+    assert env.sh(env.mount("base", "e"), "cat d0/file0").out == "file 0 0\n"
+
+
 def test_sha256_is_told(env, tmp_path):
     top = tmp_path / "repo"
     git(tmp_path, "init", "-q", "--object-format=sha256", top)
@@ -308,6 +333,8 @@ def test_sha256_is_told(env, tmp_path):
     point = env.mount("base", "e")
     assert env.sh(point, "git status --porcelain").out == ""
     env.sh(point, "git fsck --full --strict")
+    result = env.run("mount", "base", "f", "--new-branch", "x", expect=3)
+    assert one_line_error(result)
 
 
 def test_odd_names_are_names(env, tmp_path):
