@@ -127,7 +127,7 @@ int import_graft_find(struct importer *imp, const struct oid *root,
 {
 	struct oid id = *root;
 	uint64_t position = 0;
-	uint32_t i;
+	uint32_t i = 0;
 	int r;
 
 	for (;;) {
@@ -160,7 +160,7 @@ int import_graft(struct importer *imp, struct oid *root, const char *path,
 	const size_t n = strcspn(path, "/");
 	struct tree_entry e;
 	struct tree t;
-	uint32_t at;
+	uint32_t at = 0;
 	int r;
 
 	r = batch_get(imp->batch, root, &bytes);

@@ -83,7 +83,7 @@ static bool take_escape(struct scan *s)
 	const char *k;
 
 	if (c == '\r' && s->at + 1 < s->len && s->text[s->at + 1] == '\n')
-		c = s->text[++s->at];
+		c = (unsigned char)s->text[++s->at];
 	s->at++;
 	if (c == '\n')
 		return true; /* the line goes on */

@@ -88,19 +88,6 @@ def test_sockets_are_left_out_and_counted(plain, tree):
     assert "3 sockets" in result.err, result
 
 
-def test_a_git_file_that_leads_out_is_told(plain, tmp_path):
-    main, linked = tmp_path / "main", tmp_path / "linked"
-    subprocess.run(["git", "init", "-q", main], check=True)
-    subprocess.run(["git", "-C", main, "-c", "user.name=t", "-c",
-                    "user.email=t@t", "commit", "-q", "--allow-empty", "-m",
-                    "one"], check=True)
-    subprocess.run(["git", "-C", main, "worktree", "add", "-q", linked],
-                   check=True)
-    assert ".git leads git out of the tree" in plain.run(
-        "import", linked, "-t", "linked").err
-    assert "leads git" not in plain.run("import", main, "-t", "main").err
-
-
 def test_exclude(cowfs, tree):
     cowfs.load(tree, "base", "--exclude", "*.c", "--exclude", "gone")
     point = cowfs.mount("base", "e")
