@@ -122,12 +122,37 @@ def test_it_is_big_enough(project):
 
 
 def test_equal_to_the_origin(store, env, project):
+    """But for git's index, and for settings in its config."""
     _, point = env
-    store.sh(point, f"diff -r --no-dereference . '{project}'", limit=600)
+    out = store.sh(point, f"diff -rq --no-dereference . '{project}' || true",
+                   limit=600).lines()
+    fitted = ("./.git/config", "./.git/index")
+    assert [line.split()[1] for line in out] == list(fitted), out[:10]
     left, right = tree_listing(store, project), tree_listing(store, point)
     differ = [n for n in sorted(set(left) | set(right))
               if left.get(n) != right.get(n)]
-    assert not differ, differ[:10]
+    assert set(differ) <= set(fitted), differ[:10]
+    config = (project / ".git/config").read_text()
+    assert store.sh(point, "cat .git/config").out == \
+        config + "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
+
+
+def test_first_status_opens_no_file(store, env):
+    """Counted by the system calls, and by what the server had to read."""
+    name, point = env
+    trace = store.folder / "trace"
+    out = store.sh(point, f"strace -f -qq -e trace=open,openat -o {trace} "
+                          "git status --porcelain", limit=300).out
+    assert out == ""
+    opened = [line for line in trace.read_text().splitlines()
+              if "AT_FDCWD" in line and ".git/" not in line
+              and '"/' not in line and "O_DIRECTORY" not in line
+              and "ENOENT" not in line and ".gitignore" not in line]
+    assert opened == []
+    before = int(store.run("--json", "show", name).json()[0]["reads"])
+    store.sh(point, "git diff-files --quiet && git ls-files | wc -l")
+    after = int(store.run("--json", "show", name).json()[0]["reads"])
+    assert after == before
 
 
 def test_git_and_tools_work(store, env, project):
