@@ -348,11 +348,11 @@ def test_what_was_changed_stays_changed(env, repo, change, version):
         looks.insert(0, "diff-files --raw")
     if change is not no_checksum:  # git before 2.40 does not know it
         looks.append("fsck")
-    script = "; ".join(f"git {look}; echo ==" for look in looks)
-    have = env.sh(point, script).out.split("==\n")
+    script = "; ".join(f"git {look}; echo @@end@@" for look in looks)
+    have = env.sh(point, script).out.split("@@end@@\n")
     want = subprocess.run(["sh", "-ec", script], cwd=repo, check=True,
                           env=dict(os.environ, **GIT), capture_output=True)
-    want = want.stdout.decode(errors="replace").split("==\n")
+    want = want.stdout.decode(errors="replace").split("@@end@@\n")
     for look, a, b in zip(looks, have, want, strict=False):
         assert a == b, look
     assert len(have) == len(want) == len(looks) + 1
