@@ -367,7 +367,6 @@ static int reserve(struct env *e, const struct inode *in, uint64_t from,
 		   uint64_t to)
 {
 	uint64_t fblock = BLOCK_OF(from), end = BLOCK_OF(to - 1) + 1;
-	int r;
 
 	while (fblock < end) {
 		struct run run = map_run(in, fblock, end - fblock);
