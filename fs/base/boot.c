@@ -6,21 +6,19 @@
  */
 #include "base/boot.h"
 
+#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 
-#include "base/attr.h"
 #include "base/io.h"
 
-void boot_id(char ret[BOOT_ID_BYTES + 1])
+int boot_id(char ret[BOOT_ID_BYTES + 1])
 {
-	enum { FILE_MOST = 256 };
-	_cleanup_buf_ struct buf b = {0};
+	_cleanup_close_ int fd = open("/proc/sys/kernel/random/boot_id",
+				      O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -errno : io_pread(fd, ret, BOOT_ID_BYTES, 0);
 
-	memset(ret, '-', BOOT_ID_BYTES);
 	ret[BOOT_ID_BYTES] = '\0';
-	if (io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", FILE_MOST,
-			 &b) == 0 &&
-	    b.len >= BOOT_ID_BYTES)
-		memcpy(ret, b.data, BOOT_ID_BYTES);
+	if (n < 0)
+		return (int)n;
+	return n == BOOT_ID_BYTES ? 0 : -ENODATA;
 }

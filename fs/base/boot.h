@@ -7,13 +7,17 @@
  *
  * Contract
  *   Threads     any
+ *   Errors      of opening and reading /proc; -ENODATA
  */
 #ifndef COWFS_BASE_BOOT_H
 #define COWFS_BASE_BOOT_H
 
+#include "base/attr.h"
+
 enum { BOOT_ID_BYTES = 36 };
 
-/* The kernel's random id of this boot, as text; dashes when it tells none. */
-void boot_id(char ret[BOOT_ID_BYTES + 1]);
+/* The kernel's random id of this boot, as text. An error of reading it must end
+ * what depends on it: a wrong id would have a replay drop what was not synced. */
+_must_check_ int boot_id(char ret[BOOT_ID_BYTES + 1]);
 
 #endif

@@ -267,9 +267,10 @@ static int put_state(struct making *m)
 {
 	struct env *p = m->state;
 	char id[BOOT_ID_BYTES + 1];
-	int r;
+	int r = boot_id(id);
 
-	boot_id(id);
+	if (r < 0)
+		return r;
 	drop_reaped(m);
 	tx_begin(p);
 	tx_boot(p, id);

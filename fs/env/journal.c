@@ -183,9 +183,10 @@ static int append_boot(struct env *e)
 	char id[BOOT_ID_BYTES + 1];
 	struct buf tx = e->tx;
 	bool frees = e->journal.frees;
-	int r;
+	int r = boot_id(id);
 
-	boot_id(id);
+	if (r < 0)
+		return r;
 	e->tx = (struct buf){0};
 	tx_begin(e);
 	e->journal.frees = frees;

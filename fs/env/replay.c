@@ -291,8 +291,12 @@ static int replay(struct env *e, uint64_t size, struct diag *diag)
 	int r;
 
 	frames_init(&f, e->journal.fd, e->journal.salt, size);
-	r = scan_frames(&f, &s);
-	boot_id(now);
+	r = boot_id(now);
+	if (r < 0)
+		diag_add(diag, "%s: cannot tell this boot from another one: %s",
+			 e->name, err_text(r));
+	if (r >= 0)
+		r = scan_frames(&f, &s);
 	same = !s.booted || !strcmp(s.boot, now);
 	if (r >= 0)
 		r = rest_is_zero(f.fd, &s);

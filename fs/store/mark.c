@@ -37,9 +37,9 @@ static size_t describe(int store_fd, char line[MARK_BYTES])
 	struct stat st;
 	int n;
 
-	if (fstatat(store_fd, "index/data.mdb", &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(store_fd, "index/data.mdb", &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    boot_id(boot) < 0)
 		return 0;
-	boot_id(boot);
 	n = snprintf(line, MARK_BYTES - SUM_DIGITS - 2,
 		     "cowfs index 1 %020" PRIu64 " %020" PRIu64 " %020" PRId64
 		     ".%09ld %020" PRId64 ".%09ld %s ",

@@ -19,16 +19,18 @@
 	cmocka_unit_test_setup_teardown(name, setup, env_case_teardown)
 
 static char boot = '1';
+static int boot_error;
 static unsigned syncs;
 static int sync_error;
 static void (*while_syncing)(struct env_case *c);
 static struct env_case *syncing;
 
-void __wrap_boot_id(char ret[BOOT_ID_BYTES + 1]);
-void __wrap_boot_id(char ret[BOOT_ID_BYTES + 1])
+int __wrap_boot_id(char ret[BOOT_ID_BYTES + 1]);
+int __wrap_boot_id(char ret[BOOT_ID_BYTES + 1])
 {
 	memset(ret, boot, BOOT_ID_BYTES);
 	ret[BOOT_ID_BYTES] = '\0';
+	return boot_error;
 }
 
 int __wrap_fdatasync(int fd);
@@ -177,6 +179,26 @@ TEST(the_same_boot_keeps_everything)
 	assert_ok(env_sync(c->e));
 	assert_true(env_is_synced(c->e));
 	power_cut(c);
+	(void)env_case_at(c, "two");
+}
+
+/* What is not synced is dropped after another boot only; whoever cannot tell
+ * may not drop it. */
+TEST(a_boot_that_cannot_be_told_drops_nothing)
+{
+	struct env_case *c = *state;
+	_cleanup_diag_ struct diag diag = {0};
+
+	(void)make(c, "one");
+	assert_ok(env_sync(c->e));
+	(void)make(c, "two");
+	down(c);
+	boot_error = -EMFILE;
+	assert_int_equal(env_open(c->store, "e", 0, &diag, &c->e),
+			 -EMFILE);
+	boot_error = 0;
+	assert_non_null(strstr(diag_line(&diag, 0), "cannot tell this boot"));
+	up(c, &diag);
 	(void)env_case_at(c, "two");
 }
 
@@ -554,6 +576,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RUN_ENV(another_boot_ends_at_the_last_commit_and_says_so),
 		RUN_ENV(the_same_boot_keeps_everything),
+		RUN_ENV(a_boot_that_cannot_be_told_drops_nothing),
 		RUN_ENV(nothing_was_ever_committed),
 		RUN_ENV(little_data_is_synced_with_the_journal),
 		RUN_ENV(data_in_the_journal_does_not_undo_what_a_later_commit_synced),
