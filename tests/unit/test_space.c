@@ -160,7 +160,7 @@ static uint64_t take_all(struct store *s, uint64_t n)
 
 TEST(environments_grow_up_to_the_reserve)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct space disk;
 	uint64_t left;
 
@@ -185,7 +185,7 @@ TEST(environments_grow_up_to_the_reserve)
 
 TEST(an_import_leaves_as_much_again_to_environments)
 {
-	struct store *s = gc_case_open(state);
+	struct store *s = make_store(state);
 	struct space disk;
 	uint8_t data[4096] = {1};
 	struct batch *b;
