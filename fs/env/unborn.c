@@ -21,7 +21,6 @@
 #include "base/io.h"
 #include "base/name.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -37,14 +36,13 @@ static bool is_zeros(const uint8_t *p, size_t n)
 /* Says whether the file is missing or has no other bytes than zeros. */
 static bool is_blank(int dirfd, const char *name)
 {
-	_cleanup_close_ int fd =
-		openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_close_ int fd = io_open_file(dirfd, name, O_RDONLY);
 	uint8_t block[512];
 	uint64_t pos = 0;
 	ssize_t n;
 
 	if (fd < 0)
-		return errno == ENOENT;
+		return fd == -ENOENT;
 	while ((n = io_pread(fd, block, sizeof block, pos)) > 0) {
 		if (!is_zeros(block, (size_t)n))
 			return false;
@@ -120,35 +118,26 @@ bool env_is_unborn(struct store *s, const char *name)
 		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dirfd < 0 || !is_blank(dirfd, "env"))
 		return false;
-	journal = openat(dirfd, "journal", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	journal = io_open_file(dirfd, "journal", O_RDONLY);
 	if (journal < 0)
-		return errno == ENOENT;
+		return journal == -ENOENT;
 	return !has_commit(journal);
 }
 
 int env_clear_unborn(struct store *s)
 {
-	int fd = openat(store_fd(s), "envs",
-			O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *d;
-	int r = 0;
+	_cleanup_buf_ struct buf names = {0};
+	int r = store_env_names(s, O_NOFOLLOW, &names);
 
-	if (!dir) {
-		r = -errno;
-		if (fd >= 0)
-			(void)close(fd);
-		return r;
-	}
-	while ((d = readdir(dir))) {
-		int one =
-			name_is_label(d->d_name) && env_is_unborn(s, d->d_name)
-				? env_remove(s, d->d_name)
-				: 0;
+	/* No folder: none in it; the rules about the store's files tell. */
+	if (r < 0)
+		return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r;
+	for (size_t i = 0; i < names.len; i += NAME_MAX_LABEL + 1) {
+		const char *name = (const char *)names.data + i;
+		int one = env_is_unborn(s, name) ? env_remove(s, name) : 0;
 
 		if (one < 0 && one != -ENOENT)
 			r = one;
 	}
-	(void)closedir(dir);
 	return r;
 }

@@ -2,6 +2,8 @@
 """Environments whose files break a rule of docs/format.md, with checksums that
 fit: what a program with a fault would write."""
 import ctypes
+import os
+import shutil
 import stat
 import struct
 
@@ -165,3 +167,22 @@ def test_a_journal_killed_in_the_making_is_none(full, env, size):
     full.run("umount", "e", "--keep")
     full.run("daemon", "stop")
     assert full.sh(full.mount("e"), "cat new").out == "again\n"
+
+
+@pytest.mark.parametrize("name", ["env", "journal"])
+def test_a_fifo_that_nobody_writes_to_holds_nobody_up(full, env, name):
+    (env / name).unlink()
+    os.mkfifo(env / name)
+    assert [where for _, where in told(full)] == ["envs/e"]
+    full.run("fsck", "--repair")
+    assert told(full) == []
+    assert list((full.path / "quarantine").glob("*/envs-e"))
+
+
+def test_no_folder_of_environments(full, env):
+    shutil.move(full.path / "envs", full.path.parent / "away")
+    (full.path / "envs").symlink_to("/dev/zero")
+    assert told(full) == [("S27", "envs")]
+    full.run("fsck", "--repair")
+    assert told(full) == []
+    full.mount("one:latest", "n")

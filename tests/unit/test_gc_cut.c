@@ -27,6 +27,7 @@ enum {
 };
 
 static uint32_t death; /* FAULTS_KILL or FAULTS_TEAR */
+static long step = 1; /* of the calls, each so many'th is one to die at */
 
 static const struct gc_case kept = {.files = 30, .seed = 1, .large = 4};
 static const struct gc_case plain = {.files = 30, .seed = 8, .plain = true};
@@ -122,7 +123,7 @@ static void try_all(void **state)
 	long n = 0;
 	int r = DEATH;
 
-	for (; r == DEATH; n++) {
+	for (; r == DEATH; n += step) {
 		struct cut c;
 
 		assert_true(n < LOOPS_MAX);
@@ -133,7 +134,7 @@ static void try_all(void **state)
 		assert_int_equal(in_child(check, state, &c, n), 0);
 		assert_ok(io_remove_tree(t->fd, "store"));
 	}
-	print_message("%ld places to die\n", n - 1);
+	print_message("%ld places to die\n", n - step);
 	assert_true(n > 20);
 }
 
@@ -151,12 +152,15 @@ TEST(killed_in_the_middle_of_any_write_nothing_is_lost)
 	try_all(state);
 }
 
-int main(void)
+/* Its argument: the step. */
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		RUN_SCRATCH(killed_before_any_write_nothing_is_lost),
 		RUN_SCRATCH(killed_in_the_middle_of_any_write_nothing_is_lost),
 	};
 
+	if (argc > 1)
+		step = strtol(argv[1], NULL, 10);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
