@@ -8,6 +8,7 @@
  */
 #include "cli/out.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdarg.h>
@@ -18,15 +19,16 @@
 #include "base/io.h"
 #include "cli/quote.h"
 
-enum { ID_SHORT = 12, MAX_COLS = 24 };
+enum { ID_SHORT = 12, MAX_COLS = 40 };
 
 void out_init(struct out *o, bool json, enum out_form form,
 	      const struct out_col *cols, size_t col_count)
 {
+	assert(col_count <= MAX_COLS);
 	*o = (struct out){.json = json,
 			  .form = form,
 			  .cols = cols,
-			  .col_count = MIN(col_count, (size_t)MAX_COLS)};
+			  .col_count = col_count};
 }
 
 void out_fini(struct out *o)

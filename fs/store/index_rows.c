@@ -236,6 +236,13 @@ static int put_string(struct buf *out, const char *s, size_t max)
 	return 0;
 }
 
+static bool has_git(const struct snapshot_info *info)
+{
+	return (info->git_dir && *info->git_dir) ||
+	       (info->git_head && *info->git_head) ||
+	       (info->git_commit && *info->git_commit);
+}
+
 int index_encode_snapshot(const struct snapshot_info *info, struct buf *out)
 {
 	int r;
@@ -248,8 +255,9 @@ int index_encode_snapshot(const struct snapshot_info *info, struct buf *out)
 		r = put_string(out, info->host, INDEX_MAX_HOST);
 	if (r == 0)
 		r = put_string(out, info->message, INDEX_MAX_MESSAGE);
-	if (r == 0)
-		r = put_string(out, info->git_dir, INDEX_MAX_SOURCE);
+	if (r < 0 || !has_git(info))
+		return r < 0 ? r : buf_error(out);
+	r = put_string(out, info->git_dir, INDEX_MAX_SOURCE);
 	if (r == 0)
 		r = put_string(out, info->git_head, INDEX_MAX_SOURCE);
 	if (r == 0)
@@ -290,7 +298,7 @@ int index_decode_snapshot(const struct oid *id, const void *data, size_t len,
 	source = take_string(&in, INDEX_MAX_SOURCE, strings);
 	host = take_string(&in, INDEX_MAX_HOST, strings);
 	message = take_string(&in, INDEX_MAX_MESSAGE, strings);
-	/* Rows of earlier revisions end here; the source's NUL is "". */
+	/* A row of what is no repository ends here: the source's NUL is "". */
 	more = in.left > 0;
 	for (size_t i = 0; i < ARRAY_SIZE(git); i++)
 		git[i] = more ? take_string(&in, INDEX_MAX_SOURCE, strings)

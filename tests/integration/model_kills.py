@@ -84,7 +84,8 @@ def resolve(model, step):
     far = [p for p in paths if p not in near and
            not any(p.startswith(t + "/") for t in touched)]
     assert name in MANY and not far, model.say(
-        "lost or half done", f"{step}: {paths[:5]}")
+        "lost or half done", f"{step}: " + "\n".join(
+            f"{p}: {a} {b}" for p, a, b in rows if p in far[:5]))
     copy_anew(model)
 
 

@@ -149,7 +149,8 @@ def everything(shop):
 
     yield "import", rows("import", tree, "-t", "shop")
     yield "daemon", rows("daemon", "status", expect=1)
-    yield "mount", rows("mount", "shop", "anna")
+    yield "mount", rows("mount", "shop", "anna", "--quota", "1G,100000",
+                         "--ttl", "1h")
     yield "daemon", rows("daemon", "status")
     shop.sh(shop.path / "mnt/anna", "rm a.txt; echo x > new; mkdir hollow; "
             "mv run.sh walk.sh; echo y >> b.txt; rm link; mkdir link")
@@ -210,10 +211,12 @@ def test_other_commands_print_no_json(shop):
     shop.run("import", shop.home / "src/shop", "-t", "shop")
     told = {verb for verb, _, _ in documented()}
     assert not shop.run("--json", "tag", "shop", "x").out
+    shop.mount("shop", "anna")
+    assert not shop.run("--json", "set", "anna", "--ttl", "1h").out
     for verb in ("help", "completion"):
         out = shop.run("--json", verb,
                        *(["bash"] if verb == "completion" else [])).out
         with pytest.raises(json.JSONDecodeError):
             json.loads(out.splitlines()[0])
     verbs = {p[len("cowfs-"):-2] for p in PAGES if p != "cowfs.1"}
-    assert verbs - told == {"tag", "help", "completion"}
+    assert verbs - told == {"tag", "set", "help", "completion"}

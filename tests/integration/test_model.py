@@ -308,7 +308,7 @@ class Walk:
     def do_churn(self):
         p = self.any_folder() + f"/churn{self.seed()}"
         self.folders.append(p)
-        return [], (p,)
+        return [p], (p,)
 
     def slot(self):
         return self.rng.randrange(8)

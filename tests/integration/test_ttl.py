@@ -29,7 +29,8 @@ def test_it_is_unmounted_and_kept(cowfs, tree):
     assert 3500 < left <= 3601 and rows(cowfs)["f"]["ttl"] == 3600
     wait_until(lambda: not mounted(cowfs, point), 15, "unmounted")
     wait_until(lambda: rows(cowfs)["e"]["state"] == "kept", 5)
-    assert "e: its ttl is over: unmounted and kept" in cowfs.log()
+    wait_until(lambda: "e: its ttl is over: unmounted and kept" in
+               cowfs.log(), 5, "told in the log")
     assert mounted(cowfs, other)
     # It has the time anew, from the next mount on.
     assert "expires" not in rows(cowfs)["e"]
