@@ -6,7 +6,8 @@
  *
  *   1. commit everything, the data file too; note where the journal ends (P)
  *   2. replay the journal up to P into a second environment in memory, and
- *      write its state to journal.new as frames, with a commit record behind
+ *      write its state to journal.new as frames, with a commit record behind;
+ *      replay that, too: what does not give the same is not used
  *   3. copy the frames that have arrived since P behind them
  *   4. keep commits away, copy what came meanwhile, sync the file
  *   5. with the lock held copy the last few frames and rename the file
@@ -82,8 +83,10 @@ static void state_free(struct env *p)
 	free(p);
 }
 
-/* A second environment in memory that only reads. */
-static int state_load(struct making *m)
+/* Replays a journal up to a byte, into an environment in memory that only
+ * reads; it is to be freed also after an error. */
+static int state_load(struct making *m, int journal, uint64_t salt,
+		      uint64_t end, struct env **ret_state)
 {
 	struct env *p = calloc(1, sizeof *p);
 	int r;
@@ -97,14 +100,14 @@ static int state_load(struct making *m)
 	p->read_only = true;
 	p->data.fd = p->journal.fd = -1;
 	p->data.next_block = BLOCK_FIRST;
-	m->state = p;
+	*ret_state = p;
 	r = base_open(&p->base, p->store, &p->info.snapshot);
 	if (r < 0)
 		return r;
 	p->next_ino = p->base.last_ino + 1;
-	p->journal.salt = m->rest.salt;
-	p->journal.fd = fcntl(m->rest.fd, F_DUPFD_CLOEXEC, 0);
-	return p->journal.fd < 0 ? -errno : journal_replay_prefix(p, m->from);
+	p->journal.salt = salt;
+	p->journal.fd = fcntl(journal, F_DUPFD_CLOEXEC, 0);
+	return p->journal.fd < 0 ? -errno : journal_replay_prefix(p, end);
 }
 
 /* Writes the frame that is in b. */
@@ -188,7 +191,9 @@ static int put_inode(struct making *m, const struct inode *in)
 {
 	struct env *p = m->state;
 
-	if (S_ISDIR(in->a.mode) && !in->a.nlink)
+	/* the base's names show as long as nothing else is said */
+	if (S_ISDIR(in->a.mode) && !in->a.nlink &&
+	    in->a.ino <= p->base.last_ino)
 		tx_opaque(p, in->a.ino);
 	tx_inode(p, &in->a);
 	if (in->target)
@@ -286,6 +291,20 @@ static int put_state(struct making *m)
 		return r;
 	tx_covers(p, 0, m->seq, true);
 	return flush(m, 0);
+}
+
+/* What does not replay must not take the place of what does. */
+static int check_state(struct making *m)
+{
+	struct env *again = NULL;
+	int r = state_load(m, m->fd, m->salt, m->pos, &again);
+
+	if (r >= 0 && (again->inodes.count != m->state->inodes.count ||
+		       again->next_ino != m->state->next_ino ||
+		       again->data.next_block != m->state->data.next_block))
+		r = -EFSCORRUPTED;
+	state_free(again);
+	return r;
 }
 
 /* --- 3: what has arrived since -------------------------------------------- */
@@ -426,13 +445,15 @@ static int make(struct making *m)
 	int r = begin(m);
 
 	if (r >= 0)
-		r = state_load(m);
+		r = state_load(m, m->rest.fd, m->rest.salt, m->from, &m->state);
 	if (r >= 0)
 		r = journal_make(m->e, JOURNAL_NEW, &m->fd, &m->salt);
 	if (r < 0)
 		return r;
 	m->pos = JOURNAL_HEADER_BYTES;
 	r = put_state(m);
+	if (r >= 0)
+		r = check_state(m);
 	if (r >= 0)
 		r = catch_up(m);
 	/* the most of it, before commits have to wait */

@@ -202,6 +202,9 @@ TEST(changes_during_a_compaction_are_in_both)
 	dir = env_case_at(c, "dir/moved").ino;
 	assert_ok(env_unlink(c->e, dir, "y"));
 	assert_ok(env_rmdir(c->e, env_case_at(c, "dir").ino, "moved"));
+	/* and a directory that the base never had */
+	(void)make(c, ENV_ROOT, "gone", S_IFDIR | 0700);
+	assert_ok(env_rmdir(c->e, ENV_ROOT, "gone"));
 	make_long(c);
 	syncing = c;
 	while_syncing = change_meanwhile;
