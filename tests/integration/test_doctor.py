@@ -70,8 +70,11 @@ def changed(cowfs, tree):
 
 
 def kill_all(store):
-    for pid in mountpoint.processes_of(store.path):
-        os.kill(pid, signal.SIGKILL)
+    """All at once: a server that outlives its keeper tidies up."""
+    pids = mountpoint.processes_of(store.path)
+    for signum in signal.SIGSTOP, signal.SIGKILL:
+        for pid in pids:
+            os.kill(pid, signum)
     wait_until(lambda: not mountpoint.processes_of(store.path), 10)
 
 

@@ -119,7 +119,8 @@ class Doer:
         offset = ctypes.c_long(first * SECTOR)
         r = with_file(path, os.O_WRONLY, lambda fd: LIBC.fallocate(
             fd, PUNCH, offset, length))
-        assert r == 0, os.strerror(ctypes.get_errno())
+        if r != 0:
+            raise OSError(ctypes.get_errno(), "fallocate", path)
 
     def do_rename(self, old, new):
         os.rename(old, new)
