@@ -60,8 +60,18 @@ IDENTITY = 7  # in a row of oracle.py: counted over the whole tree
 
 
 def differ(model):
+    """Our tree, and how the trees differ."""
     model.both([(0, [], "forget", ())])
-    return model.differ()[1]
+    return model.differ()
+
+
+def is_touched(tree, path, touched):
+    """It is one of them, below one, or another name of one."""
+    names = [t for t in touched if t in tree]
+    return (any(path == t or path.startswith(t + "/") for t in touched) or
+            path in {os.path.dirname(t) for t in touched} or
+            path in tree and tree[path][IDENTITY] in
+            [tree[t][IDENTITY] for t in names])
 
 
 def without_identity(row):
@@ -70,19 +80,17 @@ def without_identity(row):
 
 def resolve(model, step):
     """The step was under way."""
-    if not differ(model):
+    if not differ(model)[1]:
         return
     model.workers[1].ask([step])
     model.workers[1].answer()
-    rows = differ(model)
+    tree, rows = differ(model)
     if not rows:
         return
     _, touched, name, _ = step
     paths = [path for path, a, b in rows
              if without_identity(a) != without_identity(b)]
-    near = set(touched) | {os.path.dirname(p) for p in touched}
-    far = [p for p in paths if p not in near and
-           not any(p.startswith(t + "/") for t in touched)]
+    far = [p for p in paths if not is_touched(tree, p, touched)]
     assert name in MANY and not far, model.say(
         "lost or half done", f"{step}: " + "\n".join(
             f"{p}: {a} {b}" for p, a, b in rows if p in far[:5]))
