@@ -15,26 +15,29 @@ void ranges_fini(struct ranges *l)
 	*l = (struct ranges){0};
 }
 
+static bool ends_at(const struct ranges *l, uint64_t block)
+{
+	return l->len &&
+	       l->v[l->len - 1].block + l->v[l->len - 1].count == block;
+}
+
 void ranges_add(struct ranges *l, uint64_t block, uint64_t count)
 {
-	struct range *last = l->len ? &l->v[l->len - 1] : NULL;
-
 	if (!count)
 		return;
-	if (last && last->block + last->count == block) {
-		last->count += count;
-	} else {
-		if (l->len == l->cap) {
-			size_t cap = l->cap ? l->cap * 2 : 64;
-			struct range *p = realloc(l->v, cap * sizeof *p);
+	if (l->len == l->cap && !ends_at(l, block)) {
+		size_t cap = l->cap ? l->cap * 2 : 64;
+		struct range *p = realloc(l->v, cap * sizeof *p);
 
-			if (!p)
-				return;
-			l->v = p;
-			l->cap = cap;
-		}
-		l->v[l->len++] = (struct range){block, count};
+		if (!p)
+			return;
+		l->v = p;
+		l->cap = cap;
 	}
+	if (ends_at(l, block))
+		l->v[l->len - 1].count += count;
+	else
+		l->v[l->len++] = (struct range){block, count};
 	l->blocks += count;
 }
 
