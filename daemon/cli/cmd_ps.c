@@ -2,8 +2,7 @@
 /*
  * cmd_ps.c - `cowfs ps` and `cowfs show`: what environments there are.
  *
- * A store without environments is answered here: no server is started to say
- * nothing.
+ * No server is started for `ps`: without one the store tells what there is.
  */
 #include "cli/cmd.h"
 
@@ -72,8 +71,6 @@ static int add_row(void *ctx, const struct msg *row)
 
 static int run_ps(struct call *c)
 {
-	_cleanup_msg_ struct msg request = {0}, done = {0};
-	_cleanup_close_ int fd = -1;
 	_cleanup_out_ struct out o;
 	int r;
 
@@ -81,11 +78,7 @@ static int run_ps(struct call *c)
 	r = remote_has_envs(c);
 	if (r <= 0)
 		return remote_check_envs(c, r);
-	r = remote_connect(c, &fd);
-	if (r)
-		return r;
-	msg_begin(&request, CTL_LIST);
-	r = remote_call(c, &fd, &request, add_row, &o, &done);
+	r = remote_list(c, add_row, &o);
 	return r ? r : call_finish(c, &o, CODE_DONE);
 }
 

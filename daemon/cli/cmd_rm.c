@@ -2,9 +2,9 @@
 /*
  * cmd_rm.c - `cowfs rm`: names go, and with its last name a snapshot.
  *
- * Environments made from a snapshot keep it, whatever is removed here; the
- * server is asked for them first (it reads the environments, and a fork after
- * the store was opened is forbidden), but only where there are any.
+ * Environments made from a snapshot keep it, whatever is removed here; which
+ * ones those are is asked first, of the server where one runs. None is started:
+ * on a full disk, where this is needed most, it might not come up.
  */
 #include "cli/cmd.h"
 
@@ -48,19 +48,11 @@ static int collect_used(void *ctx, const struct msg *row)
 
 static int ask_used(struct rm *rm)
 {
-	_cleanup_msg_ struct msg request = {0}, done = {0};
-	_cleanup_close_ int fd = -1;
-	int r;
+	const int r = remote_has_envs(rm->c);
 
-	r = remote_has_envs(rm->c);
 	if (r <= 0)
 		return r ? remote_check_envs(rm->c, r) : CODE_DONE;
-	r = remote_connect(rm->c, &fd);
-	if (r)
-		return r;
-	msg_begin(&request, CTL_LIST);
-	return remote_call(rm->c, &fd, &request, collect_used, &rm->used,
-			   &done);
+	return remote_list(rm->c, collect_used, &rm->used);
 }
 
 static void note_used(const struct rm *rm, const char *what, const char *hex)

@@ -226,6 +226,39 @@ int remote_call(const struct call *c, int *fd, const struct msg *request,
 	return r;
 }
 
+/* From the store: no server runs. */
+static int list_kept(const struct call *c, client_row_fn fn, void *ctx)
+{
+	_cleanup_diag_ struct diag diag = {0};
+	int r = place_check(c);
+
+	if (r)
+		return r;
+	r = store_check_owner(c->store, &diag);
+	if (!r)
+		r = serve_list(c->store, fn, ctx, &diag);
+	if (is_denied(r) && !diag_line(&diag, 0))
+		return remote_fail_denied(c);
+	return r ? call_fail_err(c, r, &diag, c->store) : CODE_DONE;
+}
+
+int remote_list(const struct call *c, client_row_fn fn, void *ctx)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+	_cleanup_close_ int fd = -1;
+	int r = client_connect(c->store, &fd);
+
+	/* A lock that is held is one that is beginning, ending, or a repair:
+	 * that is waited for. */
+	if (r == -ECONNREFUSED && !serve_is_held(c->store))
+		return list_kept(c, fn, ctx);
+	r = r ? remote_connect(c, &fd) : CODE_DONE;
+	if (r)
+		return r;
+	msg_begin(&request, CTL_LIST);
+	return remote_call(c, &fd, &request, fn, ctx, &done);
+}
+
 static void read_str(const struct msg *row, enum ctl_tag tag, char *s,
 		     size_t size)
 {

@@ -34,6 +34,10 @@ _must_check_ int remote_call(const struct call *c, int *fd,
 			     const struct msg *request, client_row_fn fn,
 			     void *ctx, struct msg *ret_done);
 
+/* Tells of all environments by rows of CTL_LIST: those of the server, or when
+ * none runs those of the store; starts none. */
+_must_check_ int remote_list(const struct call *c, client_row_fn fn, void *ctx);
+
 /* Says that the server at the other end of fd does not answer, and which
  * process it is; returns code. */
 int remote_fail_silent(const struct call *c, int fd, int code);

@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "fuse/session.h"
+#include "serve/list_int.h"
 
 enum {
 	SEND_TIMEOUT_MS = 5000,
@@ -70,42 +71,13 @@ int handlers_acquire(struct server *s, const struct msg *request,
 
 /* --- list and show ------------------------------------------------------- */
 
-static const char *state_text(enum envs_state state)
-{
-	switch (state) {
-	case ENVS_MOUNTED:
-		return "mounted";
-	case ENVS_DETACHED:
-		return "dead";
-	case ENVS_NONE:
-		break;
-	}
-	return "kept";
-}
-
 static int put_row(struct server *s, const char *name, struct env_info *info,
 		   struct msg *m)
 {
-	char hex[OID_HEX + 1];
 	struct envs_look look;
-	int r = env_read_info(s->store, name, info);
 
 	envs_peek(s->envs, name, &look);
-	msg_put_str(m, CTL_TAG_NAME, name);
-	if (look.path[0])
-		msg_put_str(m, CTL_TAG_PATH, look.path);
-	if (r < 0) {
-		msg_put_str(m, CTL_TAG_STATE, "damaged");
-		return r;
-	}
-	msg_put_str(m, CTL_TAG_STATE, state_text(look.state));
-	oid_to_hex(&info->snapshot, hex);
-	msg_put_str(m, CTL_TAG_SNAPSHOT, hex);
-	msg_put_u64(m, CTL_TAG_TIME, (uint64_t)info->created_sec);
-	msg_put_str(m, CTL_TAG_REF, info->ref);
-	msg_put_str(m, CTL_TAG_SOURCE, info->source);
-	limits_put(&info->limits, &look, m);
-	return 0;
+	return list_put_row(s->store, name, &look, info, m);
 }
 
 static int list_handle(struct server *s, const struct ctl_peer *peer,

@@ -17,6 +17,10 @@
 
 #include "base/diag.h"
 
+#include <stdbool.h>
+
+struct msg;
+
 /* What to say of a server that is another user's; takes the store's path. */
 #define SERVE_FOREIGN                                                          \
 	"a process of another user answers at %s/ctl.sock: end it, or remove " \
@@ -30,6 +34,14 @@
  * exist (store_open with STORE_CREATE makes it). */
 _must_check_ int serve_connect(const char *store, struct diag *diag,
 			       int *ret_fd);
+/* Says whether a server, its keeper or a repair has the store. */
+bool serve_is_held(const char *store);
+/* Tells of each environment by a row as that of CTL_LIST, from the store alone:
+ * for when no server runs. Opens and closes the store; a callback's non-zero
+ * result ends it and is returned. */
+typedef int (*serve_row_fn)(void *ctx, const struct msg *row);
+_must_check_ int serve_list(const char *store, serve_row_fn fn, void *ctx,
+			    struct diag *diag);
 /* Waits until server and keeper of a store have ended; -ETIMEDOUT. */
 _must_check_ int serve_wait_end(const char *store, unsigned timeout_ms);
 

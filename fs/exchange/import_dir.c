@@ -75,10 +75,37 @@ static int importer_init(struct importer *imp)
 	return import_globs_init(imp);
 }
 
+/* Whether a directory is the store or below it. What is mounted there, as
+ * environments are, is no part of the store. */
+static int is_in_store(const struct importer *imp, int fd, struct stat st)
+{
+	_cleanup_close_ int dir = -1;
+	ino_t below = 0;
+
+	while (st.st_dev == imp->store_dev && st.st_ino != below) {
+		int up;
+
+		if (st.st_ino == imp->store_ino)
+			return 1;
+		below = st.st_ino;
+		up = openat(dir < 0 ? fd : dir, "..",
+			    O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (up < 0)
+			return -errno;
+		if (dir >= 0)
+			(void)close(dir);
+		dir = up;
+		if (fstat(dir, &st) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
 static int root_open(struct importer *imp, const char *path, int *ret_fd)
 {
 	_cleanup_close_ int fd = -1;
 	struct stat st;
+	int r;
 
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME);
 	if (fd < 0 && errno == EPERM)
@@ -88,8 +115,13 @@ static int root_open(struct importer *imp, const char *path, int *ret_fd)
 				 err_text(errno));
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (st.st_dev == imp->store_dev && st.st_ino == imp->store_ino)
-		return diag_fail(imp->diag, -EINVAL, "%s: is the store itself",
+	r = is_in_store(imp, fd, st);
+	/* Above it there may be what the caller may not pass: not the store. */
+	if (r > 0)
+		return diag_fail(imp->diag, -EINVAL,
+				 st.st_ino == imp->store_ino
+					 ? "%s: is the store itself"
+					 : "%s: is a part of the store",
 				 path);
 	imp->root_dev = imp->source_dev = st.st_dev;
 	imp->root_real = import_real(fd);

@@ -20,6 +20,7 @@
  */
 #include "store/copies_int.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,6 +29,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "object/format.h"
+#include "store/headroom_int.h"
 #include "store/segment_int.h"
 
 enum {
@@ -190,6 +192,17 @@ static int open_fitting(int store_fd, const struct place *at, int *ret_fd)
 	return 0;
 }
 
+/* Cuts a tail that was never committed. Without one nothing is cut, since that
+ * would give up the blocks behind the end as well. */
+static int cut_tail(int fd, uint64_t end)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	return (uint64_t)st.st_size > end ? io_truncate(fd, end) : 0;
+}
+
 static int append(struct index_txn *t, struct place at)
 {
 	_cleanup_buf_ struct buf frame = {0};
@@ -202,13 +215,14 @@ static int append(struct index_txn *t, struct place at)
 	r = buf_error(&frame);
 	if (r < 0)
 		return r;
-	/* A tail that was never committed. */
-	r = io_truncate(fd, at.end);
+	r = cut_tail(fd, at.end);
 	if (r < 0)
 		return r;
 	r = io_pwrite(fd, frame.data, frame.len, at.end);
 	if (r == 0)
 		r = io_sync_data(fd);
+	if (r == 0)
+		headroom_keep(fd, HEADROOM_COPIES);
 	if (r == 0) {
 		const struct place next = {at.generation, at.end + frame.len,
 					   at.base};
@@ -217,7 +231,7 @@ static int append(struct index_txn *t, struct place at)
 	}
 	/* Gives the space back; what stays is a tail like any other. */
 	if (r < 0)
-		(void)!io_truncate(fd, at.end);
+		(void)!cut_tail(fd, at.end);
 	return r;
 }
 
@@ -297,18 +311,23 @@ static int rewrite(struct index_txn *t, const struct place *known)
 int copies_commit(struct index_txn *t)
 {
 	struct place at = {0};
+	bool is_long;
 	int r = buf_error(&t->changes);
 
 	if (r < 0 || t->changes.len == 0)
 		return r;
 	r = get_place(t, &at);
-	if (r == 0 && at.end <= 2 * at.base + SLACK &&
-	    t->changes.len <= FRAME_MAX)
+	is_long = r == 0 && at.end > 2 * at.base + SLACK;
+	if (r == 0 && !is_long && t->changes.len <= FRAME_MAX)
 		r = append(t, at);
 	else if (r == 0)
 		r = -ENOENT;
 	if (r == -ENOENT || r == -EFSBADCRC || r == -EFSCORRUPTED)
 		r = rewrite(t, &at);
+	/* No room for a second one: the first, long as it is, has to do. */
+	if (r == -ENOSPC && is_long && t->changes.len <= FRAME_MAX &&
+	    append(t, at) == 0)
+		r = 0;
 	return r;
 }
 

@@ -89,6 +89,18 @@ static bool header_makes_sense(const struct scan *s, const uint8_t *h,
 	return true;
 }
 
+uint64_t frames_end_of(int fd, uint64_t pos)
+{
+	const struct scan s = {.fd = fd};
+	uint8_t header[SEGMENT_RECORD_BYTES];
+	struct frame f;
+
+	if (io_pread(fd, header, sizeof header, pos) != sizeof header ||
+	    !header_makes_sense(&s, header, pos, &f))
+		return 0;
+	return f.end;
+}
+
 static bool is_zero(const uint8_t *p, size_t n)
 {
 	while (n > 0 && p[n - 1] == 0)

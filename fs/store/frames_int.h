@@ -42,5 +42,8 @@ _must_check_ int frames_check_header(int fd, uint32_t number, bool *ret_sound);
 /* Reads the records below end. */
 _must_check_ int frames_scan(int fd, uint32_t number, uint64_t end,
 			     unsigned flags, const struct frames_sink *sink);
+/* Where the record at a place ends by the words of its header; 0: they make no
+ * sense. */
+uint64_t frames_end_of(int fd, uint64_t pos);
 
 #endif

@@ -7,6 +7,8 @@
  * That is reading trees and one or a few commits. Then writers are let in and
  * the segments with little left are rewritten (gc_move.c), which takes longer.
  *
+ * Where the disk has no room for that, holes are made in them (gc_punch.c).
+ *
  * Nothing is deleted before all marking is done. A snapshot is given up by its
  * record first: killed after that, the next gc finds its objects unneeded.
  */
@@ -157,8 +159,28 @@ static int tell_readers(struct gc *g)
 	return r < 0 ? r : index_txn_commit(&t);
 }
 
-/* Compacts what is left. A full disk ends it, but not as a failure: what was
+/* Nothing can be copied: what is in the middle of a copy is given up, and the
+ * segments are left where they are with less in them. Not a failure: what was
  * deleted is deleted. */
+static int compact_in_place(struct gc *g)
+{
+	const uint64_t lost = g->writer.fd < 0 ? 0
+					       : writer_end(&g->writer) -
+							 g->writer.committed;
+	int r;
+
+	g->appended -= MIN(g->appended, lost);
+	buf_clear(&g->moves);
+	writer_close(&g->writer);
+	g->writing = false;
+	r = gc_punch(g);
+	diag_add(g->notes, "the disk is too full to rewrite segments: run gc "
+			   "again when there is room");
+	/* LMDB gives up when its meta page was what could not be written. */
+	return r == -EIO ? -ENOSPC : r;
+}
+
+/* Compacts what is left. What takes no room comes first. */
 static int compact(struct gc *g)
 {
 	int r = writer_open(g->store->segments, g->store->index,
@@ -168,17 +190,15 @@ static int compact(struct gc *g)
 		return r;
 	g->writing = true;
 	g->writer.fresh = true;
-	if (g->options->compress)
+	r = gc_drop_empty(g);
+	if (r == 0 && g->options->compress)
 		r = gc_compress(g);
 	if (r == 0) {
 		gc_choose(g);
 		r = gc_rewrite(g);
 	}
-	if (r == -ENOSPC) {
-		diag_add(g->notes, "the disk is too full to rewrite segments: "
-				   "run gc again when there is room");
-		r = 0;
-	}
+	if (gc_is_full(r))
+		r = compact_in_place(g);
 	g->result->freed -= MIN(g->appended, g->result->freed);
 	if (r == 0 && g->removed)
 		r = tell_readers(g);

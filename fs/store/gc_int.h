@@ -122,10 +122,24 @@ _must_check_ int gc_delete(struct gc *g);
 _must_check_ int gc_sweep_files(struct gc *g);
 /* Chooses the segments that are worth it. */
 void gc_choose(struct gc *g);
+/* Lists segments and rows anew, all of which are kept then. */
+_must_check_ int gc_reload(struct gc *g);
+/* Says whether an error tells that the disk, or the user's part, is full. */
+bool gc_is_full(int err);
 
-/* gc_move.c: deflates records, rewrites the chosen segments and removes them.
- */
+/* gc_move.c: removes segments of which nothing is kept, which takes no room;
+ * deflates records; rewrites the chosen segments and removes them. -ENOSPC: no
+ * room for the copies. */
+_must_check_ int gc_drop_empty(struct gc *g);
 _must_check_ int gc_compress(struct gc *g);
 _must_check_ int gc_rewrite(struct gc *g);
+/* Locks a segment's file. -EBUSY, -ENOENT: somebody else has it. */
+_must_check_ int gc_lock_segment(struct gc *g, uint32_t number, int flags);
+/* Says whether the segment is as it was when its objects were counted. */
+_must_check_ int gc_is_unchanged(struct gc *g, const struct gc_segment *s);
+
+/* gc_punch.c: gives the disk what is dead in segments without moving anything.
+ */
+_must_check_ int gc_punch(struct gc *g);
 
 #endif

@@ -36,10 +36,12 @@
 #include "object/zip.h"
 #include "store/batch_int.h"
 #include "store/gc_int.h"
+#include "store/space.h"
 
 enum {
 	MOVES_PER_COMMIT = 1 << 16,
 	PACK_MIN = 256, /* below it the frame outweighs the gain */
+	ROOM_LEFT = 1 << 20,
 };
 
 struct gc_move {
@@ -146,8 +148,7 @@ static int read_stored(struct gc *g, const struct mark_object *o)
 
 /* --- rewriting ----------------------------------------------------------- */
 
-/* Locks a segment's file. -EBUSY, -ENOENT: somebody else has it. */
-static int lock_segment(struct gc *g, uint32_t number)
+int gc_lock_segment(struct gc *g, uint32_t number, int flags)
 {
 	_cleanup_close_ int fd = -1;
 	char name[SEGMENT_NAME_BYTES];
@@ -155,7 +156,7 @@ static int lock_segment(struct gc *g, uint32_t number)
 	int r;
 
 	segment_name(number, name);
-	fd = io_open_file(segments_fd(g->store->segments), name, O_RDONLY);
+	fd = io_open_file(segments_fd(g->store->segments), name, flags);
 	if (fd < 0)
 		return fd;
 	r = io_lock(fd, LOCK_EX | LOCK_NB);
@@ -166,8 +167,7 @@ static int lock_segment(struct gc *g, uint32_t number)
 	return st.st_nlink > 0 ? TAKE_FD(fd) : -ENOENT;
 }
 
-/* Whether the segment is as it was when its objects were counted. */
-static int is_unchanged(struct gc *g, const struct gc_segment *s)
+int gc_is_unchanged(struct gc *g, const struct gc_segment *s)
 {
 	_cleanup_index_txn_ struct index_txn t = {0};
 	uint64_t end = 0;
@@ -219,7 +219,7 @@ static int copy_live(struct gc *g, const struct gc_segment *s, bool *ret_bad)
 
 static int rewrite(struct gc *g, const struct gc_segment *s)
 {
-	_cleanup_close_ int lock = lock_segment(g, s->number);
+	_cleanup_close_ int lock = gc_lock_segment(g, s->number, O_RDONLY);
 	char name[SEGMENT_NAME_BYTES];
 	struct stat st;
 	bool bad;
@@ -227,7 +227,7 @@ static int rewrite(struct gc *g, const struct gc_segment *s)
 
 	if (lock < 0)
 		return lock == -EBUSY || lock == -ENOENT ? 0 : lock;
-	r = is_unchanged(g, s);
+	r = gc_is_unchanged(g, s);
 	if (r <= 0)
 		return r;
 	r = copy_live(g, s, &bad);
@@ -245,19 +245,57 @@ static int rewrite(struct gc *g, const struct gc_segment *s)
 	return 0;
 }
 
-int gc_rewrite(struct gc *g)
+int gc_drop_empty(struct gc *g)
 {
 	size_t n;
 	const struct gc_segment *all = gc_segments(g, &n);
 	int r = 0;
 
-	/* What is empty needs no room, and makes some. */
 	for (size_t i = 0; r == 0 && i < n; i++)
-		if (all[i].chosen && all[i].live == 0)
+		if (all[i].live == 0)
 			r = rewrite(g, &all[i]);
-	for (size_t i = 0; r == 0 && i < n; i++)
+	return r;
+}
+
+static int compare_live(const void *a, const void *b)
+{
+	const struct gc_segment *const *x = a;
+	const struct gc_segment *const *y = b;
+
+	return (*x)->live < (*y)->live ? -1 : (*x)->live > (*y)->live;
+}
+
+/* Whether the disk has room for a copy, and some more for others. */
+static int check_room(struct gc *g, const struct gc_segment *s)
+{
+	struct space disk;
+	int r = space_read(g->store, &disk);
+
+	if (r < 0)
+		return r;
+	return disk.free < s->live + ROOM_LEFT ? -ENOSPC : 0;
+}
+
+/* Those with the least to copy come first: each makes room for the next. */
+int gc_rewrite(struct gc *g)
+{
+	size_t n, chosen = 0;
+	struct gc_segment *all = gc_segments(g, &n);
+	_cleanup_free_ struct gc_segment **order =
+		calloc(n + 1, sizeof(void *));
+	int r = order ? gc_drop_empty(g) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
 		if (all[i].chosen && all[i].live > 0)
-			r = rewrite(g, &all[i]);
+			order[chosen++] = &all[i];
+	qsort(order, chosen, sizeof(void *), compare_live);
+	for (size_t i = 0; r == 0 && i < chosen; i++) {
+		r = check_room(g, order[i]);
+		if (r == 0)
+			r = rewrite(g, order[i]);
+	}
 	return r;
 }
 

@@ -7,6 +7,13 @@
  * the rest, in parts that fit into memory. So at no time a row is there whose
  * object names one that is gone: who finds a tree may rely on all below it.
  *
+ * LMDB writes each page that changes to another place, so on a full disk large
+ * transactions fail. Then smaller ones are made, down to a single row, which
+ * the index has blocks for (headroom.c); the pages that they free let the next
+ * ones be larger. Killed between them, a tree may be left whose children are
+ * gone: no snapshot has it, and the first of them has ended the epoch, so what
+ * an import remembers of it counts for nothing (scan.c).
+ *
  * A segment is rewritten when less than three quarters of it are live. Beyond
  * that, the emptiest are, until what is left over is a twentieth of the store:
  * each rewriting then costs a lot of copying for little.
@@ -24,6 +31,7 @@
 
 enum {
 	ROWS_PER_COMMIT = 1 << 17,
+	ROWS_WHEN_FULL = 1 << 12,
 	WASTE_PARTS = 20,
 };
 
@@ -101,7 +109,8 @@ static bool is_leaf(const struct oid *id)
 	return kind == OID_BLOB || kind == OID_XSET || kind == OID_LINKS;
 }
 
-/* Deletes unmarked rows from *at on, at most max, in one transaction. */
+/* Deletes unmarked rows from *at on, at most max, in one transaction. After an
+ * error *at says nothing. */
 static int delete_some(struct gc *g, bool leaves, size_t max, size_t *at)
 {
 	_cleanup_index_txn_ struct index_txn t = {0};
@@ -152,14 +161,61 @@ static void keep_live(struct gc *g)
 	}
 }
 
+bool gc_is_full(int err)
+{
+	return err == -ENOSPC || err == -EDQUOT;
+}
+
+/* Deletes all unmarked rows of a kind, max in one transaction; fewer where the
+ * disk has no room for so many. */
+static int delete_rows(struct gc *g, bool leaves, size_t max)
+{
+	size_t part = max;
+	size_t at = 0;
+	int full = 0;
+	int r = 0;
+
+	while (r == 0 && at < g->mark.count) {
+		size_t next = at;
+
+		r = delete_some(g, leaves, part, &next);
+		if (r == 0) {
+			at = next;
+			part = part > max / 2 ? max : part * 2;
+		} else if (gc_is_full(r) && part > 1) {
+			part = MIN(part, (size_t)ROWS_WHEN_FULL * 4) / 4;
+			full = r;
+			r = 0;
+		}
+	}
+	/* LMDB gives up when its meta page was what could not be written. */
+	return r == -EIO && full ? full : r;
+}
+
 int gc_delete(struct gc *g)
 {
-	size_t at = 0;
-	int r = delete_some(g, false, SIZE_MAX, &at);
+	int r = delete_rows(g, false, SIZE_MAX);
 
-	at = 0;
-	while (r == 0 && at < g->mark.count)
-		r = delete_some(g, true, ROWS_PER_COMMIT, &at);
+	if (r == 0)
+		r = delete_rows(g, true, ROWS_PER_COMMIT);
+	if (r == 0)
+		keep_live(g);
+	return r;
+}
+
+int gc_reload(struct gc *g)
+{
+	int r;
+
+	mark_fini(&g->mark);
+	g->mark = (struct mark){.store = NULL};
+	buf_clear(&g->segments);
+	/* First: a row that comes after it moves the end of its segment. */
+	r = list_segments(g);
+	if (r == 0)
+		r = mark_load(&g->mark, g->store, g->diag);
+	for (size_t i = 0; r == 0 && i < g->mark.count; i++)
+		g->mark.objects[i].owner = OWNER_REST;
 	if (r == 0)
 		keep_live(g);
 	return r;

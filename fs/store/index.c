@@ -34,6 +34,7 @@
 #include "store/bus_int.h"
 #include "store/copies_int.h"
 #include "store/guard_int.h"
+#include "store/headroom_int.h"
 #include "store/mark_int.h"
 
 enum {
@@ -353,6 +354,7 @@ static void unguard(struct index_txn *t)
 
 int index_txn_commit(struct index_txn *t)
 {
+	mdb_filehandle_t fd;
 	MDB_txn *txn;
 	int r = copies_commit(t);
 
@@ -365,6 +367,9 @@ int index_txn_commit(struct index_txn *t)
 	txn = t->txn;
 	t->txn = NULL;
 	r = index_error(mdb_txn_commit(txn));
+	if (r == 0 && t->index->store_fd >= 0 &&
+	    mdb_env_get_fd(t->index->env, &fd) == 0)
+		headroom_keep(fd, HEADROOM_INDEX);
 	if (r == 0 && t->was_marked)
 		mark_write(t->index->store_fd);
 	unguard(t);

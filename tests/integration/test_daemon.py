@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The server: starts by itself, stops when told, bothered by nobody."""
+import fcntl
 import os
 import random
 import signal
@@ -256,3 +257,57 @@ def test_memory_after_find_over_100000_files(cowfs, tmp_path):
     assert int(count) == 100000
     grown = resident() - before
     assert grown < 16 * 1024, f"{grown} kB"
+
+
+# --- without a server ---------------------------------------------------------
+
+def test_ps_starts_no_server(cowfs, tree):
+    """The store tells what there is, with the words that a server has."""
+    cowfs.load(tree)
+    cowfs.mount("base", "b", "--quota", "5M", "--ttl", "1h")
+    cowfs.sh(cowfs.mount("base", "a"), "echo new > file")
+    cowfs.run("umount", "--all", "--keep")
+    (cowfs.path / "envs/damaged").mkdir()
+    (cowfs.path / "envs/damaged/env").write_text("no")
+    wanted = cowfs.run("--json", "ps").out
+    assert [r["state"] for r in cowfs.run("--json", "ps").json()] == \
+        ["kept", "kept", "damaged"]
+    cowfs.run("daemon", "stop")
+    log = cowfs.log()
+    assert cowfs.run("--json", "ps").out == wanted
+    assert cowfs.run("--json", "rm", "--dry-run", "base").code == 0
+    assert "environments still stand on it: a, b" in \
+        cowfs.run("rm", "base").err
+    assert not mountpoint.processes_of(cowfs.path)
+    assert cowfs.log() == log
+    with pytest.raises(OSError):
+        connect(cowfs)
+
+
+def test_ps_of_a_store_that_cannot_be_written(cowfs, tree, as_root):
+    cowfs.load(tree)
+    cowfs.mount("base", "a")
+    cowfs.run("umount", "a", "--keep")
+    cowfs.run("daemon", "stop")
+    wanted = cowfs.run("--json", "ps").out
+    script = (f"mount --bind {cowfs.path} {cowfs.path} && "
+              f"mount -o remount,ro,bind {cowfs.path} && cd / && "
+              "cowfs --json ps")
+    child = cowfs.spawn(["unshare", "-m", "sh", "-c", script])
+    result = cowfs.finish(child, 30)
+    assert (result.code, result.out, result.err) == (0, wanted, "")
+
+
+def test_ps_waits_for_a_server_that_is_starting(cowfs, tree):
+    """A lock that is held is no reason to read beside its holder."""
+    cowfs.load(tree)
+    cowfs.mount("base", "a")
+    cowfs.run("umount", "a", "--keep")
+    cowfs.run("daemon", "stop")
+    with open(cowfs.path / "server.lock", "r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        child = cowfs.spawn(["cowfs", "--json", "ps"])
+        time.sleep(0.5)
+        assert child.poll() is None
+    result = cowfs.finish(child, 30)
+    assert result.code == 0 and '"kept"' in result.out, result

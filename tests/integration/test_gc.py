@@ -9,7 +9,8 @@ import time
 import pytest
 
 from conftest import make_tree
-from helpers import PYTHON, assert_same_tree, one_line_error
+from damage import flip, full  # noqa: F401
+from helpers import PYTHON, assert_same_tree, one_line_error, store_state
 
 # Works in a mount and in a plain mirror of it, and compares all the time.
 WRITER = r"""
@@ -361,3 +362,54 @@ def test_an_import_leaves_room_for_environments(small_disk, tmp_path):
     assert freed > 30 << 20
     cowfs.load(big, "big")
     assert_same_tree(cowfs, cowfs.mount("big", "e"), big)
+
+
+# --- after a repair ----------------------------------------------------------
+
+def test_gc_and_what_is_in_quarantine(full, tmp_path):
+    """It stops at what a repair found lost, and takes nothing that was put
+    aside, not even when its snapshot is gone."""
+    data = next((full.path / "segments").iterdir())
+    at = data.read_bytes().rindex((tmp_path / "top/second").read_bytes())
+    flip(data, at + 100, 3)
+    flip(full.path / "envs/e/journal", 300, 0)
+    full.run("fsck", "--repair", expect=1)
+    aside = store_state(full.path / "quarantine")
+    assert any("segments-" in n for n in aside), aside
+    assert any("envs-e" in n for n in aside), aside
+    # "two" has lost a file: nothing below what cannot be read is known.
+    before = store_state(full.path)
+    result = full.run("gc", expect=3)
+    assert one_line_error(result), result
+    assert "is not there: cowfs fsck tells more" in result.err, result
+    assert store_state(full.path) == before
+    full.run("rm", "two")
+    full.run("gc")
+    assert store_state(full.path / "quarantine") == aside
+    assert full.run("fsck").out == "0 problems\n"
+    assert full.sh(full.mount("one", "f"), "cat d/f010").out == \
+        "file 10\n" * 2
+    full.run("umount", "f")
+    # The bytes come back by an import, not out of the quarantine.
+    full.load(tmp_path / "top", "again")
+    assert full.sh(full.mount("again", "f"),
+                   f"cmp second {tmp_path}/top/second").code == 0
+    full.run("umount", "f")
+    full.run("rm", "one", "also:v1", "again")
+    full.run("gc")
+    assert segment_bytes(full) < 1000
+    assert store_state(full.path / "quarantine") == aside
+    assert full.run("fsck").out == "0 problems\n"
+
+
+def test_gc_when_an_import_has_healed_what_was_lost(full, tmp_path):
+    data = next((full.path / "segments").iterdir())
+    at = data.read_bytes().rindex((tmp_path / "top/second").read_bytes())
+    flip(data, at + 100, 3)
+    full.run("fsck", "--repair", expect=1)
+    full.run("gc", expect=3)
+    full.load(tmp_path / "top", "again")
+    full.run("gc")
+    assert full.run("fsck").out == "0 problems\n"
+    assert full.sh(full.mount("two", "f"),
+                   f"cmp second {tmp_path}/top/second").code == 0

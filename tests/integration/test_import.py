@@ -219,3 +219,12 @@ def test_two_imports_at_once(plain, tree, tmp_path):
     ids = [r.out.strip() for r in results]
     assert ids[0] == ids[2] != ids[1]
     assert plain.load(other, "again") == ids[1]
+
+
+def test_a_mounted_environment_can_be_imported(cowfs, tree):
+    """It lies in the store's folder, and is no part of the store."""
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    cowfs.sh(point, "echo more > more")
+    cowfs.load(point, "copy")
+    assert_same_tree(cowfs, point, cowfs.mount("copy", "c"))

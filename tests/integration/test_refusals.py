@@ -127,15 +127,15 @@ def page_damaged(s):
     set_bytes(s / "index/data.mdb", root * 4096 + 12, b"\xff\xff")
 
 
-def ref_damaged(s):
+def ref_damaged(s, name=b"base:latest"):
     data = (s / "index/data.mdb").read_bytes()
     regions = lmdb_layout.unused(data)
     at = -1
     while True:
-        at = data.index(b"base:latest", at + 1)
+        at = data.index(name, at + 1)
         if not lmdb_layout.why_unused(regions, at):
             break
-    set_bytes(s / "index/data.mdb", at + 12, b"\xaa\xbb\xcc")
+    set_bytes(s / "index/data.mdb", at + len(name) + 1, b"\xaa\xbb\xcc")
 
 
 def segments_gone(s):
