@@ -32,6 +32,7 @@
 enum {
 	ROWS_PER_COMMIT = 1 << 17,
 	ROWS_WHEN_FULL = 1 << 12,
+	GROW_AFTER = 4, /* commits */
 	WASTE_PARTS = 20,
 };
 
@@ -172,6 +173,7 @@ static int delete_rows(struct gc *g, bool leaves, size_t max)
 {
 	size_t part = max;
 	size_t at = 0;
+	unsigned done = 0;
 	int full = 0;
 	int r = 0;
 
@@ -181,7 +183,8 @@ static int delete_rows(struct gc *g, bool leaves, size_t max)
 		r = delete_some(g, leaves, part, &next);
 		if (r == 0) {
 			at = next;
-			part = part > max / 2 ? max : part * 2;
+			if (++done % GROW_AFTER == 0)
+				part = part > max / 2 ? max : part * 2;
 		} else if (gc_is_full(r) && part > 1) {
 			part = MIN(part, (size_t)ROWS_WHEN_FULL * 4) / 4;
 			full = r;

@@ -16,12 +16,14 @@
  */
 #include "store/headroom_int.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "base/io.h"
 
-enum { STAT_BLOCK = 512 };
+enum { STAT_BLOCK = 512, FEW_BYTES = 64 << 10 };
 
 void headroom_keep(int fd, uint64_t n)
 {
@@ -32,4 +34,14 @@ void headroom_keep(int fd, uint64_t n)
 		return;
 	(void)!io_allocate(fd, FALLOC_FL_KEEP_SIZE, 0,
 			   (uint64_t)st.st_size + n);
+}
+
+int headroom_explain(int fd, int err)
+{
+	struct statvfs st;
+
+	if (err != -EIO || fstatvfs(fd, &st) < 0)
+		return err;
+	/* What is free and reserved for others is not for us. */
+	return (uint64_t)st.f_bavail * st.f_frsize < FEW_BYTES ? -ENOSPC : err;
 }

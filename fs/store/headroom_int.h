@@ -6,7 +6,7 @@
  *   Ownership   the descriptor stays the caller's
  *   Durability  none
  *   Threads     any
- *   Errors      none: where the disk gives no blocks, the file has none
+ *   Errors      where the disk gives no blocks, the file has none
  */
 #ifndef COWFS_STORE_HEADROOM_INT_H
 #define COWFS_STORE_HEADROOM_INT_H
@@ -23,5 +23,8 @@ enum {
 /* Sees to it that at least half of n bytes, and at most n, can be written
  * behind a file's end when the disk is full. Its size does not change. */
 void headroom_keep(int fd, uint64_t n);
+/* Returns what LMDB's error means: a write to the file that was cut short is
+ * EIO for it, and on a full disk -ENOSPC. */
+int headroom_explain(int fd, int err);
 
 #endif

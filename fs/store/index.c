@@ -354,7 +354,7 @@ static void unguard(struct index_txn *t)
 
 int index_txn_commit(struct index_txn *t)
 {
-	mdb_filehandle_t fd;
+	mdb_filehandle_t fd = -1;
 	MDB_txn *txn;
 	int r = copies_commit(t);
 
@@ -364,11 +364,11 @@ int index_txn_commit(struct index_txn *t)
 		index_txn_end(t);
 		return r;
 	}
+	(void)mdb_env_get_fd(t->index->env, &fd);
 	txn = t->txn;
 	t->txn = NULL;
-	r = index_error(mdb_txn_commit(txn));
-	if (r == 0 && t->index->store_fd >= 0 &&
-	    mdb_env_get_fd(t->index->env, &fd) == 0)
+	r = headroom_explain(fd, index_error(mdb_txn_commit(txn)));
+	if (r == 0 && t->index->store_fd >= 0)
 		headroom_keep(fd, HEADROOM_INDEX);
 	if (r == 0 && t->was_marked)
 		mark_write(t->index->store_fd);
