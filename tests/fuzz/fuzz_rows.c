@@ -2,7 +2,7 @@
 /*
  * Values of the index, as they are behind their checksums: the first byte says
  * of which table. What is accepted of `snap` is encoded again; the row may have
- * been longer, never other.
+ * been longer, never other, or have ended before what tells of git.
  */
 #include "fuzz.h"
 
@@ -24,6 +24,7 @@ static void check_object(const uint8_t *data, size_t size)
 static void check_snapshot(const uint8_t *data, size_t size)
 {
 	_cleanup_buf_ struct buf strings = {0}, again = {0};
+	static const uint8_t nothing[12];
 	struct snapshot_info info;
 	const struct oid id = {{0}};
 
@@ -33,7 +34,13 @@ static void check_snapshot(const uint8_t *data, size_t size)
 	FUZZ_CHECK(strlen(info.host) <= INDEX_MAX_HOST);
 	FUZZ_CHECK(strlen(info.message) <= INDEX_MAX_MESSAGE);
 	FUZZ_CHECK(index_encode_snapshot(&info, &again) == 0);
-	FUZZ_CHECK(again.len <= size);
+	if (again.len > size) {
+		/* Of an earlier revision: three empty blocks are missing. */
+		FUZZ_CHECK(again.len == size + sizeof nothing);
+		FUZZ_CHECK(memcmp(again.data + size, nothing, sizeof nothing) ==
+			   0);
+		again.len = size;
+	}
 	FUZZ_CHECK(memcmp(again.data, data, again.len) == 0);
 }
 

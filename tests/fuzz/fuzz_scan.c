@@ -56,7 +56,7 @@ static void setup(void)
 	struct store *s = fuzz_store();
 	int fd;
 
-	(void)snprintf(tree, sizeof tree, "%s/mnt", fuzz_store_path());
+	(void)snprintf(tree, sizeof tree, "%s/../tree", fuzz_store_path());
 	FUZZ_CHECK(mkdir(tree, 0700) == 0);
 	fd = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	FUZZ_CHECK(fd >= 0);
