@@ -35,7 +35,10 @@ DAMAGES = {
 }
 # What is mended by something new beside the old.
 NEED_ROOM = {"index-gone", "index-folder-gone", "page", "ref"}
-each_damage = pytest.mark.parametrize("kind", DAMAGES)
+FAST = {"index-gone", "segment", "copies", "journal", "format"}
+each_damage = pytest.mark.parametrize("kind", [
+    pytest.param(k, marks=[] if k in FAST else pytest.mark.long)
+    for k in DAMAGES])
 
 
 def fill_the_disk(store):
