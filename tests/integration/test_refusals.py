@@ -334,14 +334,17 @@ def test_a_disk_that_is_full_to_the_last_block(filled, as_root):
     """What needs room says so, what needs none works, nothing is lost."""
     disk = filled.folder / "disk"
     disk.mkdir()
-    calls = [("3", "import TREE -t x"), ("3", "tag base x"),
+    more = filled.folder / "more"
+    more.mkdir()
+    (more / "file").write_bytes(os.urandom(100000))
+    calls = [("3", "import TREE -t x"), ("0", "tag base x"),
              ("3", "mount base n"), ("3", "settings --max-store 5G"),
              ("0", "snapshots"), ("0", "ps"), ("0", "diff e"), ("0", "gc"),
              ("0", "fsck"), ("0", "umount e --keep"), ("0", "daemon stop"),
              ("0", "diff e")]
     tests = "".join(
         f"echo '@@ {code} {call}'; cowfs {call} 2>&1 >/dev/null; "
-        'echo "exit $?"\n'.replace("TREE", str(filled.tree))
+        'echo "exit $?"\n'.replace("TREE", str(more))
         for code, call in calls)
     script = f"""
         mount -t tmpfs -o size=64m tmpfs {disk}
@@ -349,7 +352,7 @@ def test_a_disk_that_is_full_to_the_last_block(filled, as_root):
         cowfs import {filled.tree} -t base && cowfs mount base e
         echo hello > {disk}/store/mnt/e/hello
         dd if=/dev/zero of={disk}/filler bs=4k 2>/dev/null
-        {tests.replace("TREE", str(filled.tree))}
+        {tests}
         rm {disk}/filler
         echo "@@ 0 end"
         cowfs mount e && cat {disk}/store/mnt/e/hello
