@@ -65,13 +65,17 @@ def differ(model):
     return model.differ()
 
 
-def is_touched(tree, path, touched):
-    """It is one of them, below one, or another name of one."""
-    names = [t for t in touched if t in tree]
-    return (any(path == t or path.startswith(t + "/") for t in touched) or
-            path in {os.path.dirname(t) for t in touched} or
-            path in tree and tree[path][IDENTITY] in
-            [tree[t][IDENTITY] for t in names])
+def far_from(touched, tree, paths):
+    """Those that are not touched, below what is, or other names of that."""
+    folders = {os.path.dirname(t) for t in touched}
+
+    def is_near(path):
+        return path in folders or any(
+            path == t or path.startswith(t + "/") for t in touched)
+
+    files = {row[IDENTITY] for path, row in tree.items() if is_near(path)}
+    return [p for p in paths if not is_near(p) and
+            not (p in tree and tree[p][IDENTITY] in files)]
 
 
 def without_identity(row):
@@ -90,7 +94,7 @@ def resolve(model, step):
     _, touched, name, _ = step
     paths = [path for path, a, b in rows
              if without_identity(a) != without_identity(b)]
-    far = [p for p in paths if not is_touched(tree, p, touched)]
+    far = far_from(touched, tree, paths)
     assert name in MANY and not far, model.say(
         "lost or half done", f"{step}: " + "\n".join(
             f"{p}: {a} {b}" for p, a, b in rows if p in far[:5]))
