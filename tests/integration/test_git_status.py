@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import shutil
-import statistics
 import struct
 import subprocess
 import time
@@ -410,6 +409,7 @@ def test_an_unchanged_index_is_adapted_once(env, repo):
 def make_many(top, files):
     """A repository of that many files with text in them."""
     git(top.parent, "init", "-q", "-b", "main", top)
+    git(top, "config", "gc.auto", "0")
     text = pathlib.Path(os.__file__).read_text()
     for i in range(files):
         folder = top / f"p{i // 2500}" / f"q{i // 50 % 50}"
@@ -423,19 +423,9 @@ def make_many(top, files):
     git(top, "status")
 
 
-def median_status(run, rounds=7):
-    times = []
-    for _ in range(rounds):
-        begin = time.monotonic()
-        run()
-        times.append(time.monotonic() - begin)
-    return statistics.median(times)
-
-
 @pytest.mark.long
 def test_fifty_thousand_files(env, tmp_path):
-    """The first status of a fresh environment, each time another one, and a
-    warm one of the origin, by turns."""
+    """What the time of a first status is spent on is not reading."""
     top = tmp_path / "many"
     make_many(top, 50000)
     (top / "p1/q1/file2550.txt").write_text("changed\n")
@@ -445,17 +435,3 @@ def test_fifty_thousand_files(env, tmp_path):
     assert out.count("\n") == 1 and files == []
     assert quiet_reads(env, "traced", point) == 0
     env.run("umount", "traced", "--discard")
-    status = "git status --porcelain >/dev/null"
-    native, fresh = [], []
-    env.sh(top, status)
-    for i in range(7):
-        # The kernel's caches of an environment begin with its mount.
-        point = env.mount("base", f"e{i}")
-        native.append(median_status(lambda: env.sh(top, status), 1))
-        fresh.append(median_status(lambda: env.sh(point, status), 1))
-        assert reads(env, f"e{i}") < 200
-        env.run("umount", f"e{i}", "--discard")
-    ratio = statistics.median(fresh) / statistics.median(native)
-    print(f"native {statistics.median(native):.3f} s, fresh "
-          f"{statistics.median(fresh):.3f} s, ratio {ratio:.2f}")
-    assert ratio < 20  # the target stands in bench; this is a tripwire
