@@ -61,6 +61,7 @@ def test_one_that_is_busy_is_tried_again(cowfs, tree):
     assert cowfs.finish(user, 20, b"\n").code == 0
     wait_until(lambda: not mounted(cowfs, point), 20, "unmounted")
     wait_until(lambda: rows(cowfs)["e"]["state"] == "kept", 5)
+    wait_until(lambda: "unmounted and kept" in cowfs.log(), 5)
     said = [x for x in cowfs.log().splitlines() if "its ttl is over" in x]
     assert len(said) == 2, said  # not one for each try
     cowfs.run("set", "e", "--ttl", "none")

@@ -364,7 +364,8 @@ def test_nothing_of_roots_store_can_be_read(cowfs, as_root, tree):
 SERVE = """
 import os, socket, sys
 s = socket.socket(socket.AF_UNIX)
-s.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o666); s.listen()
+s.bind(sys.argv[1] + "~"); os.chmod(sys.argv[1] + "~", 0o666); s.listen()
+os.rename(sys.argv[1] + "~", sys.argv[1])  # who sees it can connect
 while True:
     print(len(s.accept()[0].recv(100)), file=open('/mnt/got', 'a'))
 """
