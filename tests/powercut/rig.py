@@ -27,7 +27,7 @@ MKFS = {
     "ext4": (96 << 20, ["mkfs.ext4", "-q", "-F", "-J", "size=8", "-E",
                         "nodiscard,lazy_itable_init=0,lazy_journal_init=0"]),
     "xfs": (304 << 20, ["mkfs.xfs", "-q", "-f", "-K"]),
-    "btrfs": (144 << 20, ["mkfs.btrfs", "-q", "-f", "-K"]),
+    "btrfs": (256 << 20, ["mkfs.btrfs", "-q", "-f", "-K"]),
 }
 
 
