@@ -147,7 +147,7 @@ cowfs import {folder}/mine/tree -t base && cowfs mount base e
 echo x > $COWFS_STORE/mnt/e/new
 p=$(cowfs daemon status --json | jq .pid)
 kill -9 $(cut -d " " -f 4 /proc/$p/stat) $p
-while cowfs daemon status; do sleep 0.1; done
+until flock -n $COWFS_STORE/server.lock cowfs version; do sleep 0.1; done
 cowfs doctor; cowfs doctor --fix; cowfs doctor
 cowfs mount e && cat $COWFS_STORE/mnt/e/new
 kill -STOP $(cowfs daemon status --json | jq .pid)
