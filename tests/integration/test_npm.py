@@ -204,7 +204,8 @@ def rows(out):
 
 def test_npm_install_commit_and_diff(store, env, project, cache):
     name, point = env
-    before = tree_listing(store, project, content=True)
+    origin = tree_listing(store, project, content=True)
+    before = tree_listing(store, point, content=True)
     store.env["npm_config_cache"] = str(cache / "npm")
     store.env["npm_config_update_notifier"] = "false"
     store.sh(point, f"npm install --legacy-peer-deps --ignore-scripts "
@@ -217,7 +218,7 @@ def test_npm_install_commit_and_diff(store, env, project, cache):
     want = changes(before, after)
     assert got == want, (sorted(got - want)[:9], sorted(want - got)[:9])
     # Nobody else sees it.
-    assert tree_listing(store, project, content=True) == before
+    assert tree_listing(store, project, content=True) == origin
     second = store.mount("base", "second")
     assert tree_listing(store, second, content=True) == before
     store.run("umount", "second")
