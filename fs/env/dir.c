@@ -164,19 +164,12 @@ int env_mknod(struct env *e, uint64_t parent, const char *name, uint32_t mode,
 {
 	struct place p = {parent, name, NULL};
 	struct iattr a = {.mode = mode, .nlink = 1};
-	bool tried = false;
-	int r;
 
 	if (!(mode & S_IFMT))
 		a.mode |= S_IFREG;
 	if (S_ISCHR(mode) || S_ISBLK(mode))
 		a.rdev = rdev;
-	do {
-		mutex_lock(&e->lock);
-		r = make_locked(e, &p, &a, cred, ret_attr);
-		mutex_unlock(&e->lock);
-	} while (commit_makes_room(e, r, &tried));
-	return r;
+	return WITH_ROOM(e, make_locked(e, &p, &a, cred, ret_attr));
 }
 
 int env_mkdir(struct env *e, uint64_t parent, const char *name, uint32_t mode,
@@ -184,15 +177,8 @@ int env_mkdir(struct env *e, uint64_t parent, const char *name, uint32_t mode,
 {
 	struct place p = {parent, name, NULL};
 	struct iattr a = {.mode = S_IFDIR | (mode & 07777), .nlink = 2};
-	bool tried = false;
-	int r;
 
-	do {
-		mutex_lock(&e->lock);
-		r = make_locked(e, &p, &a, cred, ret_attr);
-		mutex_unlock(&e->lock);
-	} while (commit_makes_room(e, r, &tried));
-	return r;
+	return WITH_ROOM(e, make_locked(e, &p, &a, cred, ret_attr));
 }
 
 int env_symlink(struct env *e, uint64_t parent, const char *name,
@@ -201,24 +187,18 @@ int env_symlink(struct env *e, uint64_t parent, const char *name,
 {
 	struct place p = {parent, name, target};
 	struct iattr a = {.mode = S_IFLNK | 0777, .nlink = 1};
-	bool tried = false;
-	int r;
 
 	a.size = strlen(target);
 	if (!a.size)
 		return -ENOENT;
 	if (a.size > FORMAT_MAX_TARGET)
 		return -ENAMETOOLONG;
-	do {
-		mutex_lock(&e->lock);
-		r = make_locked(e, &p, &a, cred, ret_attr);
-		mutex_unlock(&e->lock);
-	} while (commit_makes_room(e, r, &tried));
-	return r;
+	return WITH_ROOM(e, make_locked(e, &p, &a, cred, ret_attr));
 }
 
 static int tmpfile_locked(struct env *e, uint64_t dir, struct iattr *a,
-			  const struct env_cred *cred)
+			  const struct env_cred *cred,
+			  struct env_attr *ret_attr)
 {
 	struct iattr parent;
 	int r = dir_check(e, dir, "tmpfile", &parent);
@@ -227,24 +207,19 @@ static int tmpfile_locked(struct env *e, uint64_t dir, struct iattr *a,
 		return r;
 	tx_begin(e);
 	r = dir_new_inode(e, &parent, cred, a);
-	return r < 0 ? r : tx_commit(e);
+	if (r >= 0)
+		r = tx_commit(e);
+	if (r >= 0)
+		inode_stat(e, a, ret_attr);
+	return r;
 }
 
 int env_tmpfile(struct env *e, uint64_t parent, uint32_t mode,
 		const struct env_cred *cred, struct env_attr *ret_attr)
 {
 	struct iattr a = {.mode = S_IFREG | (mode & 07777)};
-	bool tried = false;
-	int r;
 
-	do {
-		mutex_lock(&e->lock);
-		r = tmpfile_locked(e, parent, &a, cred);
-		if (r >= 0)
-			inode_stat(e, &a, ret_attr);
-		mutex_unlock(&e->lock);
-	} while (commit_makes_room(e, r, &tried));
-	return r;
+	return WITH_ROOM(e, tmpfile_locked(e, parent, &a, cred, ret_attr));
 }
 
 static int link_locked(struct env *e, uint64_t ino, uint64_t parent_ino,
@@ -290,15 +265,8 @@ static int link_locked(struct env *e, uint64_t ino, uint64_t parent_ino,
 int env_link(struct env *e, uint64_t ino, uint64_t new_parent,
 	     const char *new_name, struct env_attr *ret_attr)
 {
-	bool tried = false;
-	int r;
-
-	do {
-		mutex_lock(&e->lock);
-		r = link_locked(e, ino, new_parent, new_name, ret_attr);
-		mutex_unlock(&e->lock);
-	} while (commit_makes_room(e, r, &tried));
-	return r;
+	return WITH_ROOM(e,
+			 link_locked(e, ino, new_parent, new_name, ret_attr));
 }
 
 /* --- removing ------------------------------------------------------------- */

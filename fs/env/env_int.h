@@ -19,12 +19,9 @@
 #include "base/boot.h"
 #include "base/hmap.h"
 #include "base/mutex.h"
+#include "env/base_int.h"
 #include "env/env.h"
 #include "object/format.h"
-#include "object/links.h"
-#include "object/manifest.h"
-#include "object/snap.h"
-#include "object/tree.h"
 #include "object/xset.h"
 
 enum {
@@ -32,96 +29,6 @@ enum {
 	ENV_BLOCK = 1 << ENV_BLOCK_SHIFT,
 	ENV_LEAF_BLOCKS = 512, /* blocks that one leaf maps: 2 MiB */
 };
-
-/* --- the base snapshot (base.c) ---------------------------------------- */
-
-/* A tree, manifest or xattr set held decoded; one of a bounded LRU. */
-struct object {
-	struct hnode node;
-	struct object *prev, *next; /* LRU list, most recent first */
-	struct oid id;
-	struct buf bytes;
-	struct tree tree;
-	struct manifest manifest;
-	uint64_t holes; /* chunks of the manifest that are zeros */
-	unsigned pins; /* never evicted while pinned */
-};
-
-struct dir_slot { /* where the tree of a base directory is */
-	uint64_t ino;
-	uint64_t parent;
-	struct oid tree;
-};
-
-enum {
-	BASE_DIR_SLOTS = 512,
-	BASE_NODE_SLOTS = 512,
-	BASE_CACHE_BYTES = 4 << 20,
-	BASE_CACHE_KEEP = 2, /* most recent objects that always stay */
-};
-
-/* One inode of the base. */
-struct base_node {
-	uint64_t ino;
-	uint64_t parent; /* directory that holds its (first) name */
-	uint32_t mode, uid, gid, nlink;
-	uint64_t rdev, size;
-	struct timespec mtime;
-	struct oid content, xattrs;
-};
-
-struct base {
-	struct store *store;
-	struct snap snap;
-	uint64_t last_ino; /* of the snapshot */
-	struct buf links_bytes;
-	struct links links;
-	struct hmap objects;
-	struct object *lru_head, *lru_tail;
-	size_t cached_bytes;
-	struct dir_slot *slots;	 /* direct-mapped by ino; NULL until used */
-	struct base_node *nodes; /* likewise, of what was listed last */
-	struct oid chunk_id;	/* what chunk holds */
-	uint8_t *chunk;		/* the blob read last; NULL until used */
-	struct oid bad;		/* what could not be read last, or null */
-};
-
-_must_check_ int base_open(struct base *b, struct store *s,
-			   const struct oid *snapshot);
-void base_close(struct base *b);
-/* Notes which object could not be read, for the log; returns the error, that it
- * is not there as damage. */
-int base_bad(struct base *b, const struct oid *id, int err);
-/* Finds an inode by number. -ENOENT; -EFSCORRUPTED and others: damage. */
-_must_check_ int base_find(struct base *b, uint64_t ino,
-			   struct base_node *ret_node);
-/* Returns the tree of a base directory, pinned; base_unpin it. */
-_must_check_ int base_dir(struct base *b, uint64_t ino,
-			  struct object **ret_object);
-_must_check_ int base_object(struct base *b, const struct oid *id,
-			     struct object **ret_object);
-void base_unpin(struct base *b, struct object *o);
-/* Fills a node from entry i of the pinned tree of directory dir_ino. */
-void base_entry_node(struct base *b, uint64_t dir_ino, const struct object *o,
-		     uint32_t i, struct base_node *ret_node);
-/* Looks a name up in a base directory. -ENOENT. ret_index may be NULL. */
-_must_check_ int base_lookup(struct base *b, uint64_t dir_ino, const char *name,
-			     size_t len, struct base_node *ret_node,
-			     uint32_t *ret_index);
-/* Appends the name of a base inode's position (1 + preorder). */
-_must_check_ int base_name(struct base *b, uint64_t ino, struct buf *out);
-_must_check_ int base_target(struct base *b, uint64_t ino, struct buf *out);
-/* Reads bytes of a base file's content; beyond its size come zeros. */
-_must_check_ int base_read(struct base *b, const struct oid *content,
-			   uint64_t size, void *data, size_t n,
-			   uint64_t offset);
-/* Says how many bytes from offset on are all hole (or all data), at most up to
- * size. */
-_must_check_ int base_run(struct base *b, const struct oid *content,
-			  uint64_t size, uint64_t offset, bool *ret_hole,
-			  uint64_t *ret_len);
-/* Counts 512-byte blocks of a base file. */
-uint64_t base_blocks(struct base *b, const struct oid *content, uint64_t size);
 
 /* --- changed inodes (itable.c) ----------------------------------------- */
 
@@ -483,6 +390,20 @@ void commit_note_change(struct env *e);
 /* After -ENOSPC: commits and gives back what was freed. Says whether trying
  * again may help; `tried` is false at first. */
 _must_check_ bool commit_makes_room(struct env *e, int err, bool *tried);
+/* The value of `call`, made with the lock held; of a second one if the first
+ * finds no room and a commit may have made some. */
+#define WITH_ROOM(e, call)                                                     \
+	({                                                                     \
+		bool tried_ = false;                                           \
+		int room_;                                                     \
+                                                                               \
+		do {                                                           \
+			mutex_lock(&(e)->lock);                                \
+			room_ = (call);                                        \
+			mutex_unlock(&(e)->lock);                              \
+		} while (commit_makes_room((e), room_, &tried_));              \
+		room_;                                                         \
+	})
 /* Says whether the journal is much longer than what it says. */
 bool compact_is_due(const struct env *e);
 /* Makes it short; without the lock, in one thread at a time. */

@@ -112,9 +112,8 @@ static int grow_tail(struct env *e, const struct inode *in, uint64_t size,
 
 /* Writes bytes that lie in one block into a fresh one, filled from what shows
  * now. */
-static int write_partial(struct env *e, const struct inode *in,
-			 uint64_t block, const void *data, size_t n,
-			 uint64_t offset)
+static int write_partial(struct env *e, const struct inode *in, uint64_t block,
+			 const void *data, size_t n, uint64_t offset)
 {
 	uint8_t whole[ENV_BLOCK];
 	uint64_t start = offset - offset % ENV_BLOCK;
@@ -243,17 +242,10 @@ static int write_locked(struct env *e, uint64_t ino, const void *data, size_t n,
 int env_write(struct env *e, uint64_t ino, const void *data, size_t n,
 	      uint64_t offset, bool kill_suidgid)
 {
-	bool tried = false;
-	int r;
-
 	if (offset > FORMAT_MAX_FILE || n > FORMAT_MAX_FILE - offset)
 		return -EFBIG;
-	do {
-		mutex_lock(&e->lock);
-		r = write_locked(e, ino, data, n, offset, kill_suidgid);
-		mutex_unlock(&e->lock);
-	} while (commit_makes_room(e, r, &tried));
-	return r;
+	return WITH_ROOM(e,
+			 write_locked(e, ino, data, n, offset, kill_suidgid));
 }
 
 /* --- size and space ------------------------------------------------------- */
@@ -375,9 +367,8 @@ static int reserve(struct env *e, const struct inode *in, uint64_t from,
 
 		if (run.kind == RUN_BASE && POS_OF(fblock) < in->base_size) {
 			/* the base's bytes are there */
-			run.count = MIN(run.count,
-					BLOCK_OF(in->base_size - 1) + 1 -
-						fblock);
+			run.count = MIN(run.count, BLOCK_OF(in->base_size - 1) +
+							   1 - fblock);
 		} else if (run.kind != RUN_DATA) {
 			/* the host would fill its disk before it fails */
 			r = grow_take(e, POS_OF(run.count), 0);
@@ -429,9 +420,6 @@ static int fallocate_locked(struct env *e, uint64_t ino, int mode,
 int env_fallocate(struct env *e, uint64_t ino, int mode, uint64_t offset,
 		  uint64_t len)
 {
-	bool tried = false;
-	int r;
-
 	if (mode != 0 && mode != FALLOC_FL_KEEP_SIZE &&
 	    mode != (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE) &&
 	    mode != FALLOC_FL_ZERO_RANGE &&
@@ -439,12 +427,7 @@ int env_fallocate(struct env *e, uint64_t ino, int mode, uint64_t offset,
 		return -EOPNOTSUPP;
 	if (offset > FORMAT_MAX_FILE || len > FORMAT_MAX_FILE - offset)
 		return -EFBIG;
-	do {
-		mutex_lock(&e->lock);
-		r = fallocate_locked(e, ino, mode, offset, len);
-		mutex_unlock(&e->lock);
-	} while (commit_makes_room(e, r, &tried));
-	return r;
+	return WITH_ROOM(e, fallocate_locked(e, ino, mode, offset, len));
 }
 
 /* --- holes ---------------------------------------------------------------- */

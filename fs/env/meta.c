@@ -123,13 +123,5 @@ static int setattr_locked(struct env *e, uint64_t ino, unsigned set,
 int env_setattr(struct env *e, uint64_t ino, unsigned set,
 		const struct env_attr *values, struct env_attr *ret_attr)
 {
-	bool tried = false;
-	int r;
-
-	do {
-		mutex_lock(&e->lock);
-		r = setattr_locked(e, ino, set, values, ret_attr);
-		mutex_unlock(&e->lock);
-	} while (commit_makes_room(e, r, &tried));
-	return r;
+	return WITH_ROOM(e, setattr_locked(e, ino, set, values, ret_attr));
 }

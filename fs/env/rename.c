@@ -133,8 +133,7 @@ static int leave_name(struct env *e, const struct side *from, unsigned flags)
 	w.gid = 0;
 	w.mode = S_IFCHR;
 	tx_inode(e, &w);
-	tx_dent(e, from->dir, from->name, from->len, w.ino,
-		from->found.cookie);
+	tx_dent(e, from->dir, from->name, from->len, w.ino, from->found.cookie);
 	return 0;
 }
 
@@ -203,19 +202,12 @@ int env_rename(struct env *e, uint64_t parent, const char *name,
 {
 	struct side from = {.dir = parent, .name = name};
 	struct side to = {.dir = new_parent, .name = new_name};
-	bool tried = false;
-	int r;
 
-	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE |
-				RENAME_WHITEOUT))
+	if (flags &
+	    ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT))
 		return -EINVAL;
 	if ((flags & RENAME_EXCHANGE) &&
 	    (flags & (RENAME_NOREPLACE | RENAME_WHITEOUT)))
 		return -EINVAL;
-	do {
-		mutex_lock(&e->lock);
-		r = rename_locked(e, &from, &to, flags);
-		mutex_unlock(&e->lock);
-	} while (commit_makes_room(e, r, &tried));
-	return r;
+	return WITH_ROOM(e, rename_locked(e, &from, &to, flags));
 }

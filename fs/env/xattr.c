@@ -381,19 +381,12 @@ int env_setxattr(struct env *e, uint64_t ino, const char *name,
 {
 	struct setting s = {name, value, len, flags, kill_sgid};
 	size_t name_len = strlen(name);
-	bool tried = false;
-	int r;
 
 	if (!name_len || name_len > FORMAT_MAX_XATTR_NAME)
 		return -ERANGE;
 	if (len > FORMAT_MAX_XATTR_VALUE)
 		return -E2BIG;
-	do {
-		mutex_lock(&e->lock);
-		r = setxattr_locked(e, ino, &s);
-		mutex_unlock(&e->lock);
-	} while (commit_makes_room(e, r, &tried));
-	return r;
+	return WITH_ROOM(e, setxattr_locked(e, ino, &s));
 }
 
 /* Answers as getxattr(2) does: the length; the bytes when size is not 0. */
@@ -457,13 +450,5 @@ static int removexattr_locked(struct env *e, uint64_t ino, const char *name)
 
 int env_removexattr(struct env *e, uint64_t ino, const char *name)
 {
-	bool tried = false;
-	int r;
-
-	do {
-		mutex_lock(&e->lock);
-		r = removexattr_locked(e, ino, name);
-		mutex_unlock(&e->lock);
-	} while (commit_makes_room(e, r, &tried));
-	return r;
+	return WITH_ROOM(e, removexattr_locked(e, ino, name));
 }
