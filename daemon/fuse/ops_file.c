@@ -59,9 +59,13 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off,
 		  off_t len, struct fuse_file_info *fi)
 {
 	struct session *s = op_begin(req);
+	int err;
 
-	reply_status(req, env_fallocate(s->env, ino, mode, (uint64_t)off,
-					(uint64_t)len));
+	err = op_strip_for_stranger(req, ino);
+	if (err == 0)
+		err = env_fallocate(s->env, ino, mode, (uint64_t)off,
+				    (uint64_t)len);
+	reply_status(req, err);
 }
 
 void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence,
@@ -82,13 +86,13 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t in, off_t in_off,
 			size_t len, int flags)
 {
 	struct session *s = op_begin(req);
+	ssize_t n;
 
-	if (flags) {
-		reply_status(req, -EINVAL);
-		return;
-	}
-	reply_written(req, env_copy_range(s->env, in, (uint64_t)in_off, out,
-					  (uint64_t)out_off, len));
+	n = flags ? -EINVAL : op_strip_for_stranger(req, out);
+	if (n == 0)
+		n = env_copy_range(s->env, in, (uint64_t)in_off, out,
+				   (uint64_t)out_off, len);
+	reply_written(req, n);
 }
 
 /* There are none; libfuse's ENOSYS would reach isatty() and its like, which

@@ -74,6 +74,9 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
 		struct fuse_file_info *fi);
 void op_statfs(fuse_req_t req, fuse_ino_t ino);
+/* Clears setuid and setgid before a change by one who is neither the file's
+ * owner nor root; for requests that do not say so themselves. */
+_must_check_ int op_strip_for_stranger(fuse_req_t req, fuse_ino_t ino);
 /* Not libfuse's: called by the receive loop for the request in s->head. */
 void op_statx(struct session *s);
 

@@ -8,8 +8,10 @@
  * (truncation without CAP_FSETID, every change of a file's owner): one flag.
  * Except before a write, fallocate or copy of a caller without CAP_FSETID, and
  * for chown(-1, -1): there it strips its flags and sends a SETATTR that sets
- * nothing, from whose answer it takes the mode. An answer with the old mode
- * would be believed for ever, so a file's bits are cleared here and then.
+ * nothing, and does not check who asks. So the bits are cleared here and then
+ * only for those who could chmod the file, else anyone could take them from
+ * any file. Who is neither its owner nor root gets the old mode, which the
+ * kernel does not keep (reply.c), and the bits go with what he writes.
  */
 #include "fuse/ops_int.h"
 
@@ -40,10 +42,31 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	reply_attr(req, env_getattr(s->env, ino, &attr), &attr);
 }
 
+static bool is_stranger(fuse_req_t req, const struct env_attr *attr)
+{
+	uid_t uid = fuse_req_ctx(req)->uid;
+
+	return uid != 0 && uid != attr->uid;
+}
+
+int op_strip_for_stranger(fuse_req_t req, fuse_ino_t ino)
+{
+	struct session *s = fuse_req_userdata(req);
+	struct env_attr attr;
+	int err;
+
+	err = env_getattr(s->env, ino, &attr);
+	if (err < 0 || !reply_mode_may_go(attr.mode) ||
+	    !is_stranger(req, &attr))
+		return err;
+	return env_setattr(s->env, ino, ENV_KILL_SUIDGID, &attr, &attr);
+}
+
 /* Says what the kernel wants set, see above for "nothing". */
-static int set_from_kernel(struct session *s, uint64_t ino, int to_set,
+static int set_from_kernel(fuse_req_t req, uint64_t ino, int to_set,
 			   unsigned *ret_set)
 {
+	struct session *s = fuse_req_userdata(req);
 	struct env_attr attr;
 	unsigned set = 0;
 	int err;
@@ -55,7 +78,7 @@ static int set_from_kernel(struct session *s, uint64_t ino, int to_set,
 		err = env_getattr(s->env, ino, &attr);
 		if (err < 0)
 			return err;
-		if (!S_ISDIR(attr.mode))
+		if (!S_ISDIR(attr.mode) && !is_stranger(req, &attr))
 			set = ENV_KILL_SUIDGID;
 	}
 	*ret_set = set;
@@ -91,7 +114,7 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int to_set,
 	unsigned set;
 	int err;
 
-	err = set_from_kernel(s, ino, to_set, &set);
+	err = set_from_kernel(req, ino, to_set, &set);
 	if (err == 0 && set == 0)
 		err = env_getattr(s->env, ino, &attr);
 	else if (err == 0)

@@ -6,8 +6,9 @@
  * a stranger's. An fsync is answered later (fsync.c): joining the list pays.
  *
  * The kernel may keep attributes and names, also names that do not exist, for
- * ever: nothing changes behind its back. Inode numbers are never used twice,
- * so the generation is 0.
+ * ever: nothing changes behind its back. But for setuid and setgid, which go
+ * with a write without its knowing (ops_meta.c): those files it asks about each
+ * time. Inode numbers are never used twice, so the generation is 0.
  *
  * An answer that the kernel does not take (it has given the request up, or the
  * connection has ended) is nobody's error.
@@ -88,6 +89,16 @@ void reply_none(fuse_req_t req)
 	fuse_reply_none(req);
 }
 
+bool reply_mode_may_go(uint32_t mode)
+{
+	return !S_ISDIR(mode) && (mode & (S_ISUID | S_ISGID));
+}
+
+static double attr_timeout(const struct env_attr *attr)
+{
+	return reply_mode_may_go(attr->mode) ? 0 : FOR_EVER;
+}
+
 static void stat_from_attr(const struct env_attr *attr, struct stat *ret_st)
 {
 	*ret_st = (struct stat){
@@ -110,7 +121,7 @@ void entry_from_attr(const struct env_attr *attr, struct fuse_entry_param *ret)
 {
 	ret->ino = attr->ino;
 	ret->generation = 0;
-	ret->attr_timeout = FOR_EVER;
+	ret->attr_timeout = attr_timeout(attr);
 	ret->entry_timeout = FOR_EVER;
 	stat_from_attr(attr, &ret->attr);
 }
@@ -167,7 +178,7 @@ void reply_attr(fuse_req_t req, int err, const struct env_attr *attr)
 	}
 	(void)pay(fuse_req_userdata(req));
 	stat_from_attr(attr, &st);
-	(void)fuse_reply_attr(req, &st, FOR_EVER);
+	(void)fuse_reply_attr(req, &st, attr_timeout(attr));
 }
 
 void reply_data(fuse_req_t req, const void *data, ssize_t n)
@@ -271,7 +282,7 @@ static void statx_from_attr(const struct env_attr *attr, struct statx *ret_st)
 
 void reply_statx(struct session *s, int err, const struct env_attr *attr)
 {
-	struct statx_out body = {.attr_valid = (uint64_t)FOR_EVER};
+	struct statx_out body = {0};
 	struct fuse_out_header head = {.unique = s->head->unique};
 	struct iovec iov[2] = {
 		{.iov_base = &head, .iov_len = sizeof head},
@@ -284,6 +295,7 @@ void reply_statx(struct session *s, int err, const struct env_attr *attr)
 	if (err < 0) {
 		head.error = -errno_for_kernel(s, err);
 	} else {
+		body.attr_valid = (uint64_t)attr_timeout(attr);
 		statx_from_attr(attr, &body.stat);
 		head.len += sizeof body;
 	}

@@ -45,6 +45,8 @@ void reply_statfs(fuse_req_t req, int err, const struct statvfs *st);
 /* Answers the request in s->head, which libfuse does not know. */
 void reply_statx(struct session *s, int err, const struct env_attr *attr);
 
+/* Says whether the mode has bits that a write takes away. */
+bool reply_mode_may_go(uint32_t mode);
 /* Fills what the kernel keeps of an inode. */
 void entry_from_attr(const struct env_attr *attr, struct fuse_entry_param *ret);
 

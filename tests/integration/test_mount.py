@@ -135,6 +135,44 @@ def test_a_store_inside_a_mount_is_refused(cowfs, tree):
     assert result.code in (2, 3) and one_line_error(result), result
 
 
+STRANGER = """
+import os, sys
+def mode():
+    return oct(os.stat("f").st_mode)[-4:]
+with open("f", "wb") as f:
+    f.write(b"x" * 10000)
+os.chmod("f", 0o6777)
+fd, other = os.open("f", os.O_RDWR), os.open("f", os.O_RDONLY)
+{before}
+os.seteuid(1234)
+try:
+    {call}
+except PermissionError:
+    pass
+print(mode())
+os.seteuid(0)
+print(mode())
+"""
+
+
+@pytest.mark.parametrize("call,left", [
+    ("os.chown('f', -1, -1)", "6777"),
+    ("os.chown('f', -1, -1); os.pwrite(fd, b'y', 5)", "0777"),
+    ("os.pwrite(fd, b'y', 5)", "0777"),
+    ("os.ftruncate(fd, 5)", "0777"),
+    ("os.posix_fallocate(fd, 0, 20000)", "0777"),
+    ("os.copy_file_range(other, fd, 10, 0, 5000)", "0777")])
+@pytest.mark.parametrize("owner,at_once", [(0, None), (1234, "0777")])
+def test_setuid_goes_by_the_owner_or_with_a_write(
+        cowfs, as_root, tree, call, left, owner, at_once):
+    """Who neither owns a file nor writes it leaves its bits alone."""
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    before = f"os.chown('f', {owner}, {owner}); os.chmod('f', 0o6777)"
+    out = cowfs.py(point, STRANGER.format(call=call, before=before)).out
+    assert out.split() == [at_once or left] * 2
+
+
 def test_others_may_use_the_mount_of_root(cowfs, as_root, tree):
     """By mode bits: a 0700 folder stays closed."""
     (tree / "gone").chmod(0o700)
