@@ -28,6 +28,7 @@
 enum {
 	ANSWER_MS = 5000,
 	END_MS = 5000,
+	DYING_MS = 1000,
 	AGAIN_MS = 1000,
 	PROC_FILE_MAX = 1 << 20
 };
@@ -217,6 +218,17 @@ static void end_servers(struct doctor *d, const struct buf *pids, int err)
 		       d->c->store);
 }
 
+/* The lock is held, by no server: by another command, or by one that has just
+ * been killed and is not gone yet. */
+static void report_locked(struct doctor *d)
+{
+	d->running = serve_wait_end(d->c->store, DYING_MS) < 0;
+	doctor_note(d, "server",
+		    d->running ? "not running; another command has the store "
+				 "for itself, as \"cowfs fsck --repair\" does"
+			       : "not running");
+}
+
 /* Collects which mounts the running server answers for. */
 void doctor_server(struct doctor *d)
 {
@@ -246,9 +258,7 @@ void doctor_server(struct doctor *d)
 	if (!r)
 		r = find_dead(fd, d, &dead);
 	if (r == -ECONNREFUSED && !pids.len) {
-		doctor_note(d, "server",
-			    "not running; another command has the store for "
-			    "itself, as \"cowfs fsck --repair\" does");
+		report_locked(d);
 	} else if (r && d->fix) {
 		end_servers(d, &pids, r);
 	} else if (r) {
