@@ -37,7 +37,7 @@ struct gitchanges {
 	struct gitchange *rows;
 	size_t count;
 	size_t cap;
-	struct buf text; /* paths, each ending in NUL */
+	struct buf text;	      /* paths, each ending in NUL */
 	struct gitchange_name *names; /* made when they are asked for */
 	struct hmap map;
 };

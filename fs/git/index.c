@@ -31,6 +31,7 @@ enum {
 	EOIE_BYTES = 4 + SHA1_BYTES,
 	MAX_PATH = 1 << 16,
 
+	FLAG_ASSUME_UNCHANGED = 0x8000,
 	FLAG_EXTENDED = 0x4000,
 	FLAG_STAGE_SHIFT = 12,
 	FLAG_LENGTH = 0x0fff,
@@ -49,6 +50,7 @@ struct patch {
 	struct buf path; /* of the entry before: version 4 names the rest */
 	gitindex_fn fn;
 	void *ctx;
+	const struct gitindex_reader *reader; /* in place of fn and out */
 	struct diag *diag;
 	struct buf *out;
 	bool nameless; /* an entry's name is in another file */
@@ -188,12 +190,15 @@ static int entry_patch(struct patch *p)
 	stat_load(fixed, &e);
 	e.name = fixed + STAT_BYTES;
 	e.stage = flags >> FLAG_STAGE_SHIFT & 3;
+	e.assume_unchanged = flags & FLAG_ASSUME_UNCHANGED;
 	e.skip_worktree = extended & EXT_SKIP_WORKTREE;
 	e.intent_to_add = extended & EXT_INTENT_TO_ADD;
 	e.path = buf_str(&p->path);
 	e.path_len = p->path.len;
 	if (!e.path)
 		return -ENOMEM;
+	if (p->reader)
+		return p->reader->entry(p->reader->ctx, &e);
 	r = p->fn(p->ctx, &e, &st);
 	if (r == 0)
 		stat_store(p->out->data + (start - p->raw), &st);
@@ -271,6 +276,24 @@ static int extensions_patch(struct patch *p)
 	return p->nameless ? -EFSCORRUPTED : buf_error(p->out);
 }
 
+static int extensions_read(struct patch *p)
+{
+	int r = 0;
+
+	while (p->in.left && r == 0) {
+		uint32_t signature = take_be32(&p->in);
+		uint32_t len = take_be32(&p->in);
+		const uint8_t *data = bytes_take(&p->in, len);
+
+		if (p->in.bad)
+			return -EFSCORRUPTED;
+		r = check_extension(p, signature, data, len);
+		if (r == 0 && signature == SIGNATURE('T', 'R', 'E', 'E'))
+			r = p->reader->cache_tree(p->reader->ctx, data, len);
+	}
+	return r == 0 && p->nameless ? -EFSCORRUPTED : r;
+}
+
 /* --- the whole ---------------------------------------------------------- */
 
 static void hash_of(const void *data, size_t len, uint8_t ret[SHA1_BYTES])
@@ -313,36 +336,66 @@ static int body_patch(struct patch *p)
 	return extensions_patch(p);
 }
 
-int gitindex_patch(const void *raw, size_t len, gitindex_fn fn, void *ctx,
-		   struct diag *diag, struct buf *out)
+static int body_read(struct patch *p)
+{
+	int r = header_check(p);
+
+	for (uint32_t i = 0; i < p->count && r == 0; i++)
+		r = entry_patch(p);
+	return r < 0 ? r : extensions_read(p);
+}
+
+/* Sets in to what the checksum at the end, made anew, is of. */
+static int whole_check(struct patch *p, size_t len, uint8_t hash[SHA1_BYTES],
+		       bool *ret_skipped)
 {
 	static const uint8_t none[SHA1_BYTES];
-	struct patch p = {
-		.raw = raw, .fn = fn, .ctx = ctx, .diag = diag, .out = out};
-	uint8_t hash[SHA1_BYTES];
 	const uint8_t *tail;
-	bool skipped;
-	int r;
 
 	if (len < HEADER_BYTES + SHA1_BYTES)
 		return -EFSCORRUPTED;
 	len -= SHA1_BYTES;
-	tail = p.raw + len;
-	skipped = !memcmp(tail, none, sizeof none);
-	hash_of(raw, len, hash);
-	if (!skipped && memcmp(tail, hash, sizeof hash) != 0)
-		return -EFSBADCRC;
-	p.in = bytes_of(raw, len);
-	r = body_patch(&p);
+	tail = p->raw + len;
+	*ret_skipped = !memcmp(tail, none, sizeof none);
+	p->in = bytes_of(p->raw, len);
+	if (*ret_skipped)
+		return 0;
+	hash_of(p->raw, len, hash);
+	return memcmp(tail, hash, SHA1_BYTES) == 0 ? 0 : -EFSBADCRC;
+}
+
+int gitindex_patch(const void *raw, size_t len, gitindex_fn fn, void *ctx,
+		   struct diag *diag, struct buf *out)
+{
+	struct patch p = {
+		.raw = raw, .fn = fn, .ctx = ctx, .diag = diag, .out = out};
+	uint8_t hash[SHA1_BYTES] = {0};
+	bool skipped;
+	int r = whole_check(&p, len, hash, &skipped);
+
+	if (r == 0)
+		r = body_patch(&p);
 	buf_fini(&p.path);
 	if (r < 0) {
 		buf_clear(out);
 		return r;
 	}
-	if (skipped)
-		memset(hash, 0, sizeof hash);
-	else
+	if (!skipped)
 		hash_of(out->data, out->len, hash);
 	buf_put(out, hash, sizeof hash);
 	return buf_error(out);
+}
+
+int gitindex_walk(const void *raw, size_t len,
+		  const struct gitindex_reader *reader, struct diag *diag)
+{
+	struct patch p = {.raw = raw, .reader = reader, .diag = diag};
+	uint8_t hash[SHA1_BYTES];
+	bool skipped;
+	int r = whole_check(&p, len, hash, &skipped);
+
+	if (r == 0)
+		r = body_read(&p);
+	buf_fini(&p.path);
+	return r;
 }

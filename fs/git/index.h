@@ -41,6 +41,7 @@ struct gitindex_entry {
 	size_t path_len;
 	uint32_t mode;
 	unsigned stage; /* above 0: a conflict */
+	bool assume_unchanged;
 	bool skip_worktree;
 	bool intent_to_add;
 	const uint8_t *name; /* of the blob, GITINDEX_NAME_BYTES */
@@ -56,6 +57,19 @@ typedef int (*gitindex_fn)(void *ctx, const struct gitindex_entry *e,
  */
 _must_check_ int gitindex_patch(const void *raw, size_t len, gitindex_fn fn,
 				void *ctx, struct diag *diag, struct buf *out);
+
+/* Called for each entry, and for the cache tree's bytes if there are any; what
+ * it is given lives as long as raw, but for the path. Negative ends the walk.
+ */
+struct gitindex_reader {
+	int (*entry)(void *ctx, const struct gitindex_entry *e);
+	int (*cache_tree)(void *ctx, const uint8_t *data, size_t len);
+	void *ctx;
+};
+/* Reads an index whole, changing nothing. */
+_must_check_ int gitindex_walk(const void *raw, size_t len,
+			       const struct gitindex_reader *reader,
+			       struct diag *diag);
 
 /* The name that git gives a blob: begin, add its bytes, end. */
 struct gitblob {
