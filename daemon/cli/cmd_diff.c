@@ -1,250 +1,163 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_diff.c - `cowfs diff`: what changed in an environment.
+ * cmd_diff.c - `cowfs diff`: what changed in an environment, or between two
+ * environments or snapshots.
  *
- * The server walks the delta and sends rows in order; here they only get their
- * form. With -z names are raw and each field ends in NUL, else they are quoted
- * as git does.
+ * The list of changed paths has a form of its own, for all that a file system
+ * knows; --patch and --stat are git's, for what git knows. With -z names are
+ * raw and each field ends in NUL, else they are quoted as git does.
  */
 #include "cli/cmd.h"
 
-#include <inttypes.h>
+#include "cli/diff.h"
+#include "cli/number.h"
 
-#include "cli/quote.h"
-#include "cli/remote.h"
-#include "env/delta.h"
+/* Content of this size may be in memory some six times. */
+#define DEFAULT_MAX (UINT64_C(32) << 20)
 
-enum { OPT_NAME_STATUS, OPT_STAT, OPT_NUL, OPT_TIMES, OPT_EXIT_CODE };
+enum {
+	OPT_NAME_STATUS,
+	OPT_PATCH,
+	OPT_STAT,
+	OPT_NUL,
+	OPT_TIMES,
+	OPT_EXIT_CODE,
+	OPT_MAX_FILE,
+};
 
 static const struct opt_def options[] = {
 	[OPT_NAME_STATUS] = {"name-status", 0, OPT_FLAG, ARG_NONE, NULL,
 			     "a letter and the path (this is the default)"},
+	[OPT_PATCH] = {"patch", 'p', OPT_FLAG, ARG_NONE, NULL,
+		       "a patch that git apply takes"},
 	[OPT_STAT] = {"stat", 0, OPT_FLAG, ARG_NONE, NULL,
-		      "sizes before and after, and a sum"},
+		      "changed lines, as git counts them; with -z sizes before "
+		      "and after"},
 	[OPT_NUL] = {"null", 'z', OPT_FLAG, ARG_NONE, NULL,
 		     "names as they are, each field ends in NUL"},
 	[OPT_TIMES] = {"times", 0, OPT_FLAG, ARG_NONE, NULL,
 		       "also where only the modification time changed"},
 	[OPT_EXIT_CODE] = {"exit-code", 0, OPT_FLAG, ARG_NONE, NULL,
 			   "exit 1 when there are changes"},
+	[OPT_MAX_FILE] = {"max-file", 0, OPT_VALUE, ARG_TEXT, "SIZE",
+			  "of bigger files only say that they differ (32M)"},
 };
 
 static const struct out_col columns[] = {
-	{"status", NULL, OUT_STR},    {"path", NULL, OUT_STR},
-	{"old_path", NULL, OUT_STR},  {"dir", NULL, OUT_BOOL},
-	{"content", NULL, OUT_BOOL},  {"old_size", NULL, OUT_SIZE},
-	{"new_size", NULL, OUT_SIZE}, {"old_mode", NULL, OUT_MODE},
+	{"status", NULL, OUT_STR},
+	{"path", NULL, OUT_STR},
+	{"old_path", NULL, OUT_STR},
+	{"dir", NULL, OUT_BOOL},
+	{"content", NULL, OUT_BOOL},
+	{"old_size", NULL, OUT_SIZE},
+	{"new_size", NULL, OUT_SIZE},
+	{"old_mode", NULL, OUT_MODE},
 	{"new_mode", NULL, OUT_MODE},
+	/* of git's forms only */
+	{"binary", NULL, OUT_BOOL},
+	{"insertions", NULL, OUT_COUNT},
+	{"deletions", NULL, OUT_COUNT},
+	{"patch", NULL, OUT_STR},
+};
+enum { LIST_COLUMNS = 9 };
+
+struct ask {
+	bool is_git; /* one of git's forms */
+	enum diff_form form;
+	enum diff_fields fields;
+	bool times;
+	uint64_t max;
 };
 
-struct diff {
-	struct out out;
-	bool stat;
-	bool nul;
-	uint64_t rows;
-	uint64_t added, modified, deleted, renamed;
-	uint64_t grown, shrunk; /* bytes */
-};
-
-struct row {
-	const char *status;	   /* "A", "M", "D", "T", "R100" */
-	struct buf path, old_path; /* directories end in '/' */
-	bool is_dir;
-	uint64_t old_size, new_size;
-};
-
-static void row_fini(struct row *r)
+static int check_together(const struct call *c, size_t a, size_t b)
 {
-	buf_fini(&r->path);
-	buf_fini(&r->old_path);
+	if (!opt_has(c->args, a) || !opt_has(c->args, b))
+		return CODE_DONE;
+	return call_fail(c, CODE_USAGE, "--%s: not together with --%s",
+			 options[a].name, options[b].name);
 }
 
-/* Names a kind, and counts it. */
-static const char *status_of(struct diff *d, uint64_t kind)
+static int read_options(const struct call *c, struct ask *a)
 {
-	switch (kind) {
-	case DELTA_ADDED:
-		d->added++;
-		return "A";
-	case DELTA_DELETED:
-		d->deleted++;
-		return "D";
-	case DELTA_RENAMED:
-		d->renamed++;
-		return "R100";
-	case DELTA_TYPE:
-		d->modified++;
-		return "T";
-	default:
-		d->modified++;
-		return "M";
-	}
-}
-
-static void read_path(const struct msg *m, enum ctl_tag tag, bool is_dir,
-		      struct buf *path)
-{
-	size_t n;
-	const uint8_t *s = msg_get(m, tag, 0, &n);
-
-	if (!s)
-		return;
-	if (!n) /* the root itself */
-		buf_put_u8(path, '.');
-	buf_put(path, s, n);
-	if (is_dir && path->data && path->data[path->len - 1] != '/')
-		buf_put_u8(path, '/');
-}
-
-static void put_name(struct diff *d, const struct buf *name, char end)
-{
-	_cleanup_buf_ struct buf quoted = {0};
-
-	if (d->nul)
-		buf_put(&quoted, name->data, name->len);
-	else
-		quote_git(&quoted, (const char *)name->data, name->len);
-	buf_put_u8(&quoted, d->nul ? 0 : (uint8_t)end);
-	out_raw(&d->out, quoted.data, quoted.len);
-}
-
-static void put_name_status(struct diff *d, const struct row *row)
-{
-	out_raw(&d->out, row->status, strlen(row->status));
-	out_raw(&d->out, d->nul ? "" : "\t", 1);
-	if (row->old_path.len)
-		put_name(d, &row->old_path, '\t');
-	put_name(d, &row->path, '\n');
-}
-
-static void put_stat(struct diff *d, const struct row *row)
-{
-	out_printf(&d->out, "%" PRIu64 "\t%" PRIu64 "\t", row->old_size,
-		   row->new_size);
-	put_name(d, &row->path, '\n');
-}
-
-/* As fields for scripts, with both names of a rename. */
-static void put_stat_nul(struct diff *d, const struct row *row)
-{
-	out_printf(&d->out, "%" PRIu64 "%c%" PRIu64 "%c", row->old_size, 0,
-		   row->new_size, 0);
-	if (row->old_path.len)
-		put_name(d, &row->old_path, 0);
-	put_name(d, &row->path, 0);
-}
-
-static void put_json(struct diff *d, const struct row *row, const struct msg *m)
-{
-	const char *old = row->old_path.len ? (char *)row->old_path.data : NULL;
-
-	out_row(&d->out, (struct out_cell[]){
-				 out_str(row->status),
-				 out_bytes(row->path.data, row->path.len),
-				 out_bytes(old, row->old_path.len),
-				 out_num(row->is_dir),
-				 out_num(msg_get_u64(m, CTL_TAG_CONTENT, 0)),
-				 out_num(row->old_size),
-				 out_num(row->new_size),
-				 out_num(msg_get_u64(m, CTL_TAG_OLD_MODE, 0)),
-				 out_num(msg_get_u64(m, CTL_TAG_NEW_MODE, 0)),
-			 });
-}
-
-static int add_row(void *ctx, const struct msg *m)
-{
-	struct diff *d = ctx;
-	_cleanup_(row_fini) struct row row = {
-		.is_dir = msg_get_u64(m, CTL_TAG_IS_DIR, 0) != 0,
-		.old_size = msg_get_u64(m, CTL_TAG_OLD_SIZE, 0),
-		.new_size = msg_get_u64(m, CTL_TAG_NEW_SIZE, 0),
+	static const size_t not_together[][2] = {
+		{OPT_STAT, OPT_NAME_STATUS}, {OPT_PATCH, OPT_NAME_STATUS},
+		{OPT_PATCH, OPT_STAT},	     {OPT_PATCH, OPT_NUL},
+		{OPT_PATCH, OPT_TIMES},
 	};
+	const char *max = opt_value(c->args, OPT_MAX_FILE);
+	const bool stat = opt_has(c->args, OPT_STAT);
+	const bool nul = opt_has(c->args, OPT_NUL);
+	int r = CODE_DONE;
 
-	row.status = status_of(d, msg_get_u64(m, CTL_TAG_KIND, 0));
-	read_path(m, CTL_TAG_PATH, row.is_dir, &row.path);
-	read_path(m, CTL_TAG_OLD_PATH, row.is_dir, &row.old_path);
-	if (buf_error(&row.path) || buf_error(&row.old_path))
-		return -ENOMEM;
-	d->rows++;
-	if (row.new_size > row.old_size)
-		d->grown += row.new_size - row.old_size;
-	else
-		d->shrunk += row.old_size - row.new_size;
-	if (d->out.json)
-		put_json(d, &row, m);
-	else if (d->stat && d->nul)
-		put_stat_nul(d, &row);
-	else if (d->stat)
-		put_stat(d, &row);
-	else
-		put_name_status(d, &row);
-	return 0;
-}
-
-static void put_sum(struct diff *d)
-{
-	out_printf(&d->out,
-		   "%" PRIu64 " path%s changed, %" PRIu64 " added, %" PRIu64
-		   " modified, %" PRIu64 " deleted, %" PRIu64
-		   " renamed, +%" PRIu64 " -%" PRIu64 " bytes\n",
-		   d->rows, d->rows == 1 ? "" : "s", d->added, d->modified,
-		   d->deleted, d->renamed, d->grown, d->shrunk);
-}
-
-static int ask(struct call *c, struct diff *d)
-{
-	_cleanup_msg_ struct msg request = {0}, done = {0};
-	_cleanup_close_ int fd = -1;
-	char name[REMOTE_NAME_BYTES];
-	int r = remote_connect_env(c, c->args->args[0], REMOTE_WITHIN, &fd,
-				   name);
-
+	for (size_t i = 0; i < ARRAY_SIZE(not_together) && !r; i++)
+		r = check_together(c, not_together[i][0], not_together[i][1]);
 	if (r)
 		return r;
-	msg_begin(&request, CTL_DIFF);
-	msg_put_str(&request, CTL_TAG_NAME, name);
-	if (opt_has(c->args, OPT_TIMES))
-		msg_put_u64(&request, CTL_TAG_FLAGS, CTL_FLAG_TIMES);
-	r = remote_call(c, &fd, &request, add_row, d, &done);
+	a->max = DEFAULT_MAX;
+	if (max && number_read_size(max, &a->max) < 0)
+		return call_fail(c, CODE_USAGE, "--max-file: %s: not a size",
+				 max);
+	a->is_git = opt_has(c->args, OPT_PATCH) || (stat && !nul);
+	a->form = stat ? DIFF_STAT : DIFF_PATCH;
+	a->fields = !nul ? DIFF_LINES : stat ? DIFF_SIZES : DIFF_NUL;
+	a->times = opt_has(c->args, OPT_TIMES);
+	return CODE_DONE;
+}
+
+static int answer(struct diff_job *j, const struct ask *a, struct out *out,
+		  uint64_t *ret_count)
+{
+	int r;
+
+	if (!a->is_git && !diff_has_two(j)) {
+		r = diff_list_env(j, a->fields, a->times, out, ret_count);
+		/* is there such a path, or was it meant for a name? */
+		return r || *ret_count || !j->loose ? r : diff_open(j);
+	}
+	r = diff_open(j);
 	if (r)
 		return r;
-	if (d->stat && !d->nul)
-		put_sum(d);
-	return call_finish(c, &d->out,
-			   d->rows && opt_has(c->args, OPT_EXIT_CODE)
-				   ? CODE_NO
-				   : CODE_DONE);
+	if (a->is_git)
+		return diff_git(j, a->form, a->max, out, ret_count);
+	return diff_list_two(j, a->fields, a->times, out, ret_count);
 }
 
 static int run(struct call *c)
 {
-	struct diff d = {
-		.stat = opt_has(c->args, OPT_STAT),
-		.nul = opt_has(c->args, OPT_NUL),
-	};
-	int r;
+	_cleanup_(diff_fini) struct diff_job j = {.c = c, .fd = -1};
+	_cleanup_out_ struct out out;
+	struct ask a = {0};
+	uint64_t count = 0;
+	int r = read_options(c, &a);
 
-	if (d.stat && opt_has(c->args, OPT_NAME_STATUS))
-		return call_fail(c, CODE_USAGE,
-				 "--stat: not together with --name-status");
-	out_init(&d.out, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
-	r = ask(c, &d);
-	out_fini(&d.out);
-	return r;
+	out_init(&out, c->json, OUT_LINES, columns,
+		 a.is_git ? ARRAY_SIZE(columns) : LIST_COLUMNS);
+	if (!r)
+		r = diff_read_args(&j);
+	if (!r)
+		r = answer(&j, &a, &out, &count);
+	if (r)
+		return r;
+	return call_finish(
+		c, &out,
+		count && opt_has(c->args, OPT_EXIT_CODE) ? CODE_NO : CODE_DONE);
 }
 
 const struct verb cmd_diff = {
 	.name = "diff",
-	.synopsis = "ENV",
-	.summary = "list what changed in an environment",
+	.synopsis = "ENV [OTHER] [PATH...]",
+	.summary = "list what changed in an environment, or between two",
 	.text = "Letters: A added, M modified, D deleted, T other kind of "
 		"file, R100 renamed.\nFiles, symbolic links and special files; "
 		"a directory (with a '/' at its end) when\nit is new and "
-		"empty, gone, or its own attributes changed.",
+		"empty, gone, or its own attributes changed.\n\nWith OTHER, "
+		"both may be environments or snapshots. PATHs are from the "
+		"root, and\nmean all that is below them; after -- nothing is "
+		"taken for OTHER.",
 	.opts = options,
 	.opt_count = ARRAY_SIZE(options),
 	.arg = ARG_ENV,
 	.min_args = 1,
-	.max_args = 1,
+	.max_args = OPT_MANY,
 	.run = run,
 };

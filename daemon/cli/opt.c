@@ -332,16 +332,20 @@ static int parse_rest(struct parser *p, size_t verb_at)
 
 		if (p->i == verb_at)
 			continue;
-		if (options && !strcmp(arg, "--"))
+		if (options && !strcmp(arg, "--")) {
 			options = false;
-		else if (options && is_option(arg))
+			p->a->free_count = p->a->arg_count;
+		} else if (options && is_option(arg)) {
 			r = arg[1] == '-' ? parse_long(p, arg + 2)
 					  : parse_short(p, arg + 1);
-		else
+		} else {
 			p->a->args[p->a->arg_count++] = arg;
+		}
 		if (r)
 			return r;
 	}
+	if (options)
+		p->a->free_count = p->a->arg_count;
 	return 0;
 }
 

@@ -79,6 +79,7 @@ struct opt_args {
 	size_t item_count;
 	const char **args;
 	size_t arg_count;
+	size_t free_count; /* of these stand before "--", or all */
 };
 
 /* The options that every verb has. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quote.h - names of any bytes as text: git's quoting, UTF-8, plain lines.
+ * quote.h - names of any bytes as text: UTF-8, hex, plain lines.
  *
  * Contract
  *   Ownership   the buffer stays the caller's
@@ -12,10 +12,6 @@
 
 #include "base/buf.h"
 
-/* Appends a name as git does with core.quotePath: as it is, or in double
- * quotes with C escapes when it has a control byte, a quote, a backslash or a
- * byte above 0x7e. */
-void quote_git(struct buf *out, const char *s, size_t n);
 /* Appends the name as UTF-8, each wrong byte as U+FFFD; says whether all was
  * right. */
 bool quote_utf8(struct buf *out, const char *s, size_t n);

@@ -172,8 +172,7 @@ def test_stat_says_one_path(shared, env):
     name, point = env
     shared.sh(point, "echo x > new")
     rows = shared.run("diff", name, "--stat").lines()
-    assert rows == ["0\t2\tnew", "1 path changed, 1 added, 0 modified, "
-                    "0 deleted, 0 renamed, +2 -0 bytes"]
+    assert rows == [" new | 1 +", " 1 file changed, 1 insertion(+)"]
 
 
 def test_stat_with_nul_is_fields_alone(shared, env):

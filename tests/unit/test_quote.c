@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/quote.h"
 #include "cli/path.h"
 #include "cli/quote.h"
 
