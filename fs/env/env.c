@@ -276,6 +276,23 @@ static int env_load(struct env *e, struct diag *diag)
 	return r;
 }
 
+static struct env *env_new(struct store *s, unsigned flags)
+{
+	struct env *e = calloc(1, sizeof *e);
+
+	if (!e)
+		return NULL;
+	mutex_init(&e->lock);
+	e->store = s;
+	(void)pthread_cond_init(&e->commits.ended, NULL);
+	e->read_only = flags & ENV_READ_ONLY;
+	e->checks = flags & ENV_CHECK;
+	e->is_volatile = flags & ENV_VOLATILE;
+	e->journal.fd = e->data.fd = e->dirfd = -1;
+	e->data.next_block = BLOCK_FIRST;
+	return e;
+}
+
 static int open_once(struct store *s, const char *name, unsigned flags,
 		     struct diag *diag, struct env **ret_env)
 {
@@ -284,17 +301,9 @@ static int open_once(struct store *s, const char *name, unsigned flags,
 
 	if (!name_is_label(name))
 		return -EINVAL;
-	e = calloc(1, sizeof *e);
+	e = env_new(s, flags);
 	if (!e)
 		return -ENOMEM;
-	mutex_init(&e->lock);
-	e->store = s;
-	(void)pthread_cond_init(&e->commits.ended, NULL);
-	e->read_only = flags & ENV_READ_ONLY;
-	e->checks = flags & ENV_CHECK;
-	e->is_volatile = flags & ENV_VOLATILE;
-	e->journal.fd = e->data.fd = -1;
-	e->data.next_block = BLOCK_FIRST;
 	(void)snprintf(e->name, sizeof e->name, "%s", name);
 	e->dirfd = env_dir(s, name);
 	if (e->dirfd < 0) {
@@ -311,6 +320,34 @@ static int open_once(struct store *s, const char *name, unsigned flags,
 	}
 	*ret_env = e;
 	return 0;
+}
+
+int env_open_snapshot(struct store *s, const struct oid *snapshot,
+		      struct env **ret_env)
+{
+	struct env *e = env_new(s, ENV_READ_ONLY);
+	int r;
+
+	if (!e)
+		return -ENOMEM;
+	e->info.snapshot = *snapshot;
+	r = base_open(&e->base, s, snapshot);
+	if (r < 0) {
+		env_close(e);
+		return r;
+	}
+	e->next_ino = e->base.last_ino + 1;
+	*ret_env = e;
+	return 0;
+}
+
+void env_get_mark(struct env *e, struct env_mark *ret_mark)
+{
+	mutex_lock(&e->lock);
+	*ret_mark = (struct env_mark){0};
+	if (e->journal.seq)
+		*ret_mark = (struct env_mark){e->journal.salt, e->journal.seq};
+	mutex_unlock(&e->lock);
 }
 
 int env_open(struct store *s, const char *name, unsigned flags,

@@ -107,6 +107,16 @@ enum env_open_flags {
  * journal is damaged before its end; nothing was changed. */
 _must_check_ int env_open(struct store *s, const char *name, unsigned flags,
 			  struct diag *diag, struct env **ret_env);
+/* Opens a snapshot as an environment that nobody can change; it has no folder.
+ */
+_must_check_ int env_open_snapshot(struct store *s, const struct oid *snapshot,
+				   struct env **ret_env);
+/* Which state an environment is in: its journal and how much of it. The same
+ * mark, the same state; both are 0 as long as nothing was changed. */
+struct env_mark {
+	uint64_t salt, frames;
+};
+void env_get_mark(struct env *e, struct env_mark *ret_mark);
 /* Closes; everything acknowledged is in the files already, not necessarily on
  * stable storage. NULL is allowed. */
 void env_close(struct env *e);

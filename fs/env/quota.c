@@ -107,7 +107,7 @@ int env_statfs(struct env *e, struct env_space *ret_space)
 	struct statvfs v;
 	int r;
 
-	if (fstatvfs(e->dirfd, &v) < 0)
+	if (fstatvfs(e->dirfd < 0 ? store_fd(e->store) : e->dirfd, &v) < 0)
 		return -errno;
 	r = space_read(e->store, &disk);
 	if (r < 0)
