@@ -52,9 +52,10 @@ struct place {
 	uint64_t base; /* the end when it was written anew */
 };
 
-static bool has_copies(enum index_table table)
+bool copies_has(enum index_table table)
 {
-	return table == INDEX_SNAPSHOTS || table == INDEX_REFS;
+	return table == INDEX_SNAPSHOTS || table == INDEX_REFS ||
+	       table == INDEX_RESCUES;
 }
 
 static void put_change(struct buf *b, enum index_table table,
@@ -69,7 +70,7 @@ static void put_change(struct buf *b, enum index_table table,
 void copies_note(struct index_txn *t, enum index_table table,
 		 struct index_key key, const struct index_key *value)
 {
-	if (has_copies(table) && index_store_fd(t->index) >= 0)
+	if (copies_has(table) && index_store_fd(t->index) >= 0)
 		put_change(&t->changes, table, key, value);
 }
 
@@ -303,6 +304,8 @@ static int rewrite(struct index_txn *t, const struct place *known)
 	if (r == 0)
 		r = put_table(t, INDEX_REFS, at.generation, &all);
 	if (r == 0)
+		r = put_table(t, INDEX_RESCUES, at.generation, &all);
+	if (r == 0)
 		r = io_write_file(dir, "log", all.data, all.len, true);
 	at.end = at.base = all.len;
 	return r < 0 ? r : put_place(t, &at);
@@ -381,7 +384,7 @@ static int tell_rows(const uint8_t *rows, size_t len, copies_fn fn, void *ctx)
 
 		key.data = bytes_block(&in, INDEX_MAX_VALUE, &key.len);
 		value.data = bytes_block(&in, INDEX_MAX_VALUE, &value.len);
-		if (in.bad || !has_copies(table) ||
+		if (in.bad || !copies_has(table) ||
 		    (op != ROW_SET && op != ROW_GONE))
 			return -EFSCORRUPTED;
 		r = fn(ctx, table, key, op == ROW_SET ? &value : NULL);

@@ -18,6 +18,8 @@
 
 #include "store/index_int.h"
 
+/* Says whether a table's rows have copies. */
+bool copies_has(enum index_table table);
 /* Notes a change of a row; a NULL value: it went. Tables without copies, and
  * an index without a store, are ignored. */
 void copies_note(struct index_txn *t, enum index_table table,

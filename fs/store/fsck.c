@@ -143,6 +143,7 @@ void fsck_reset(struct fsck *f)
 	buf_clear(&f->segments);
 	buf_clear(&f->snapshots);
 	buf_clear(&f->refs);
+	buf_clear(&f->rescues);
 	f->damage = f->lost = 0;
 	f->format_bad = f->index_bad = f->copies_bad = false;
 	f->segments_missing = f->settings_bad = false;
@@ -242,6 +243,7 @@ void fsck_close(struct fsck *f)
 	buf_fini(&f->segments);
 	buf_fini(&f->snapshots);
 	buf_fini(&f->refs);
+	buf_fini(&f->rescues);
 	repair_unlock(f);
 	if (f->gc >= 0)
 		(void)close(f->gc);

@@ -14,6 +14,7 @@
 #define COWFS_STORE_FSCK_INT_H
 
 #include "base/hmap.h"
+#include "base/name.h"
 #include "object/tree.h"
 #include "store/copies_int.h"
 #include "store/frames_int.h"
@@ -71,6 +72,11 @@ struct fsck_ref {
 	struct oid id;
 };
 
+struct fsck_rescue {
+	char name[NAME_MAX_LABEL + 1];
+	struct oid snapshot, base;
+};
+
 struct fsck {
 	char *path; /* absolute */
 	int fd;
@@ -90,6 +96,7 @@ struct fsck {
 	struct buf segments;   /* of struct fsck_segment, by number */
 	struct buf snapshots;  /* of struct fsck_snapshot */
 	struct buf refs;       /* of struct fsck_ref */
+	struct buf rescues;    /* of struct fsck_rescue */
 	size_t lost;	       /* objects with a row and without a record */
 	int server_lock, lock; /* of a repair */
 	int gc;		       /* of a check: keeps gc out (gate.c) */
@@ -138,6 +145,11 @@ void fsck_kinds_check(struct fsck *f);
 _must_check_ int fsck_rows_load(struct fsck *f);
 /* Compares rows with each other, after the scan. */
 _must_check_ int fsck_rows_check(struct fsck *f);
+/* The same of rescues (fsck_rescues.c): rows, rows with others, what they need.
+ */
+_must_check_ int fsck_rescues_load(struct fsck *f, struct index_txn *t);
+void fsck_rescues_check(struct fsck *f);
+_must_check_ int fsck_rescues_reach(struct fsck *f);
 /* Compares the copies with the rows; without an index, reads them alone. */
 _must_check_ int fsck_copies_check(struct fsck *f);
 /* Reads all segments. */
@@ -166,6 +178,8 @@ _must_check_ int repair_keep(struct fsck *f, int fd, uint64_t from,
 _must_check_ int repair_kinds(struct fsck *f);
 /* Makes the index anew from segments and copies. */
 _must_check_ int repair_index(struct fsck *f);
+/* Drops records of rescues that are lost. */
+_must_check_ int repair_rescues(struct fsck *f);
 /* Moves whole records out of damaged segments; rows follow. */
 _must_check_ int repair_segments(struct fsck *f);
 

@@ -432,5 +432,5 @@ int fsck_reach_check(struct fsck *f)
 		r = fsck_check_root(f, &s.id);
 		r = MIN(r, 0);
 	}
-	return r;
+	return r < 0 ? r : fsck_rescues_reach(f);
 }

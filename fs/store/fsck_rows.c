@@ -116,7 +116,9 @@ int fsck_rows_load(struct fsck *f)
 		r = index_each(&t, INDEX_OBJECTS, load_object, f);
 	if (r == 0)
 		r = index_each(&t, INDEX_SNAPSHOTS, load_snapshot, f);
-	return r < 0 ? r : index_each(&t, INDEX_REFS, load_ref, f);
+	if (r == 0)
+		r = index_each(&t, INDEX_REFS, load_ref, f);
+	return r < 0 ? r : fsck_rescues_load(f, &t);
 }
 
 /* --- rows with each other ------------------------------------------------ */
@@ -188,6 +190,7 @@ int fsck_rows_check(struct fsck *f)
 		check_object(f, container_of(n, struct fsck_object, node));
 	check_snapshots(f);
 	check_refs(f);
+	fsck_rescues_check(f);
 	return 0;
 }
 
@@ -299,9 +302,11 @@ static int compare_rows(struct copied *c)
 	while (r == 0 && (n = hmap_each(&c->seen, &at)))
 		r = compare_row(c, container_of(n, struct copied_row, node),
 				have);
-	for (int i = INDEX_SNAPSHOTS; r == 0 && i <= INDEX_REFS; i++) {
+	for (int i = 0; r == 0 && i < INDEX_TABLES; i++) {
 		uint64_t count = 0;
 
+		if (!copies_has(i))
+			continue;
 		r = index_count(&c->txn, i, &count);
 		c->differ += r == 0 && count != c->left[i];
 	}

@@ -77,7 +77,7 @@ static int walk_rows(const char *dir)
 	struct index *x = NULL;
 	int r = index_open(dir, INDEX_LOOK, &x);
 
-	for (int i = 0; r == 0 && i < INDEX_TABLES_FIRST; i++)
+	for (int i = 0; r == 0 && i < INDEX_TABLES; i++)
 		r = walk_table(x, i);
 	index_close(x);
 	return r;

@@ -88,6 +88,8 @@ static int mark(struct gc *g, uint32_t grace_days)
 	if (r == 0)
 		r = mark_all(g, &roots.envs, OWNER_ENV);
 	if (r == 0)
+		r = mark_all(g, &roots.rescues, OWNER_REST);
+	if (r == 0)
 		r = mark_all(g, &roots.rest, OWNER_REST);
 	return r < 0 ? r : gc_count(g);
 }

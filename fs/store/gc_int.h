@@ -67,6 +67,7 @@ enum { OWNER_ENV = 1, OWNER_REST = 2 };
 
 struct roots {
 	struct buf envs;    /* of struct oid, sorted */
+	struct buf rescues; /* of struct oid */
 	struct buf named;   /* likewise: what refs point to */
 	struct buf rest;    /* likewise: has a record and is kept */
 	struct buf expired; /* likewise: has a record, and nobody wants it */

@@ -10,12 +10,14 @@
 
 #include "base/clock.h"
 #include "store/gc_int.h"
+#include "store/rescues.h"
 
 enum { DAY_SECONDS = 86400 };
 
 void roots_fini(struct roots *r)
 {
 	buf_fini(&r->envs);
+	buf_fini(&r->rescues);
 	buf_fini(&r->named);
 	buf_fini(&r->rest);
 	buf_fini(&r->expired);
@@ -48,6 +50,13 @@ static int add(void *ctx, const char *name, const struct oid *id)
 	return buf_error(ids);
 }
 
+static int add_rescue(void *ctx, const struct rescue *one)
+{
+	int r = add(ctx, NULL, &one->snapshot);
+
+	return r < 0 ? r : add(ctx, NULL, &one->base);
+}
+
 struct snapshots {
 	struct roots *roots;
 	int64_t since; /* older ones without a name are given up */
@@ -74,6 +83,8 @@ int roots_read(struct roots *r, struct store *s, uint32_t grace_days,
 	};
 	int err = store_envs_int(s, add, &r->envs, diag);
 
+	if (err == 0)
+		err = store_rescues(s, add_rescue, &r->rescues);
 	if (err == 0)
 		err = store_refs(s, add, &r->named);
 	sort(&r->envs);

@@ -49,12 +49,13 @@ enum {
 static const char *const table_names[INDEX_TABLES] = {
 	[INDEX_OBJECTS] = "obj", [INDEX_SNAPSHOTS] = "snap",
 	[INDEX_REFS] = "ref",	 [INDEX_SEGMENTS] = "seg",
-	[INDEX_META] = "meta",
+	[INDEX_META] = "meta",	 [INDEX_RESCUES] = "rescue",
 };
 
 struct index {
 	MDB_env *env;
 	MDB_dbi tables[INDEX_TABLES];
+	size_t table_count; /* few in an old one that is only read */
 	bool read_only;
 	int store_fd; /* -1: commits leave copies and mark alone */
 	bool guarded;
@@ -146,8 +147,10 @@ static int open_tables(struct index *x, bool create, size_t count)
 	for (size_t i = 0; rc == 0 && i < count; i++)
 		rc = mdb_dbi_open(txn, table_names[i], create ? MDB_CREATE : 0,
 				  &x->tables[i]);
-	if (rc == 0)
+	if (rc == 0) {
+		x->table_count = count;
 		return index_error(mdb_txn_commit(txn));
+	}
 	mdb_txn_abort(txn);
 	return index_error(rc);
 }
@@ -252,8 +255,7 @@ uint64_t index_bytes(struct index *x)
 	MDB_envinfo info;
 	MDB_stat stat;
 
-	if (mdb_env_info(x->env, &info) != 0 ||
-	    mdb_env_stat(x->env, &stat) != 0)
+	if (mdb_env_info(x->env, &info) || mdb_env_stat(x->env, &stat))
 		return 0;
 	return ((uint64_t)info.me_last_pgno + 1) * stat.ms_psize;
 }
@@ -328,12 +330,10 @@ int index_txn_begin(struct index *x, bool write, struct index_txn *ret_txn)
 	if (!write)
 		atomic_store_explicit(&x->seen, mdb_txn_id(txn),
 				      memory_order_relaxed);
-	*ret_txn = (struct index_txn){
-		.index = x,
-		.txn = txn,
-		.write = write,
-		.guard = TAKE_FD(lock) + 1,
-	};
+	*ret_txn = (struct index_txn){.index = x,
+				      .txn = txn,
+				      .write = write,
+				      .guard = TAKE_FD(lock) + 1};
 	/* Under LMDB's writer lock: no other commit comes between. */
 	if (write && x->store_fd >= 0)
 		ret_txn->was_marked = mark_fits(x->store_fd);
@@ -391,6 +391,12 @@ void index_txn_end(struct index_txn *t)
 }
 
 /* --- rows --------------------------------------------------------------- */
+
+/* A table that is not there is an empty one. */
+static bool has_table(const struct index_txn *t, enum index_table table)
+{
+	return table < t->index->table_count;
+}
 
 static uint64_t row_checksum(enum index_table table, const MDB_val *key,
 			     const void *value, size_t len)
@@ -453,9 +459,11 @@ int index_get(struct index_txn *t, enum index_table table, struct index_key key,
 {
 	MDB_val k = val_of(key);
 	MDB_val v;
-	int rc = mdb_get(t->txn, t->index->tables[table], &k, &v);
-	int len;
+	int rc, len;
 
+	if (!has_table(t, table))
+		return -ENOENT;
+	rc = mdb_get(t->txn, t->index->tables[table], &k, &v);
 	if (rc != 0)
 		return index_error(rc);
 	len = row_check(table, &k, &v);
@@ -535,9 +543,11 @@ int index_list(struct index_txn *t, enum index_table table,
 	       struct index_key prefix, struct buf *out)
 {
 	MDB_cursor *c;
-	int r = index_error(
-		mdb_cursor_open(t->txn, t->index->tables[table], &c));
+	int r;
 
+	if (!has_table(t, table))
+		return 0;
+	r = index_error(mdb_cursor_open(t->txn, t->index->tables[table], &c));
 	if (r < 0)
 		return r;
 	r = list_rows(c, table, prefix, out);
@@ -570,9 +580,11 @@ int index_each(struct index_txn *t, enum index_table table, index_row_fn fn,
 	       void *ctx)
 {
 	MDB_cursor *c;
-	int r = index_error(
-		mdb_cursor_open(t->txn, t->index->tables[table], &c));
+	int r;
 
+	if (!has_table(t, table))
+		return 0;
+	r = index_error(mdb_cursor_open(t->txn, t->index->tables[table], &c));
 	if (r < 0)
 		return r;
 	r = each_row(c, table, fn, ctx);
@@ -583,9 +595,11 @@ int index_each(struct index_txn *t, enum index_table table, index_row_fn fn,
 int index_count(struct index_txn *t, enum index_table table,
 		uint64_t *ret_count)
 {
-	MDB_stat stat;
-	int rc = mdb_stat(t->txn, t->index->tables[table], &stat);
+	MDB_stat stat = {0};
+	int rc = 0;
 
+	if (has_table(t, table))
+		rc = mdb_stat(t->txn, t->index->tables[table], &stat);
 	if (rc != 0)
 		return index_error(rc);
 	*ret_count = stat.ms_entries;

@@ -26,6 +26,7 @@
 #include "base/io.h"
 #include "object/snap.h"
 #include "store/guard_int.h"
+#include "store/rescues_int.h"
 
 enum { ROWS_A_COMMIT = 100000 };
 
@@ -156,6 +157,48 @@ static int prune(struct build *b, enum index_table table)
 	return r;
 }
 
+struct losing {
+	struct build *b;
+	struct buf names; /* each ending in NUL */
+};
+
+static int see_rescue(void *ctx, struct index_key key, struct index_key value)
+{
+	struct losing *l = ctx;
+	_cleanup_buf_ struct buf strings = {0};
+	struct segment_place place;
+	struct rescue one;
+	int r = rescue_decode(key, value, &strings, &one);
+
+	if (r == 0)
+		r = index_get_object(&l->b->txn, &one.snapshot, &place);
+	if (r == 0)
+		r = index_get_object(&l->b->txn, &one.base, &place);
+	if (r != -ENOENT && r != -EFSCORRUPTED)
+		return r;
+	buf_put(&l->names, key.data, key.len);
+	buf_put_u8(&l->names, 0);
+	return buf_error(&l->names);
+}
+
+/* A rescue whose snapshots are not there any more goes. */
+static int prune_rescues(struct build *b)
+{
+	struct losing l = {.b = b};
+	int r = index_each(&b->txn, INDEX_RESCUES, see_rescue, &l);
+
+	for (size_t i = 0; r == 0 && i < l.names.len;) {
+		const char *name = (const char *)l.names.data + i;
+
+		fsck_say(b->f, FSCK_NOTE, name, "the rescue is lost");
+		r = index_delete(&b->txn, INDEX_RESCUES,
+				 index_key_of(name, strlen(name)));
+		i += strlen(name) + 1;
+	}
+	buf_fini(&l.names);
+	return r;
+}
+
 static int recover_snapshot(struct build *b, const struct oid *id)
 {
 	_cleanup_buf_ struct buf row = {0};
@@ -206,7 +249,9 @@ static int take_copies(struct build *b)
 	}
 	if (r == 0)
 		r = prune(b, INDEX_SNAPSHOTS);
-	return r < 0 ? r : prune(b, INDEX_REFS);
+	if (r == 0)
+		r = prune(b, INDEX_REFS);
+	return r < 0 ? r : prune_rescues(b);
 }
 
 /* --- the whole ----------------------------------------------------------- */

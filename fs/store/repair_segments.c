@@ -297,5 +297,7 @@ int repair_segments(struct fsck *f)
 		r = fix_rows(f);
 	if (r == 0)
 		r = drop_snapshots(f);
-	return r < 0 ? r : drop_refs(f);
+	if (r == 0)
+		r = drop_refs(f);
+	return r < 0 ? r : repair_rescues(f);
 }

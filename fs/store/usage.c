@@ -2,13 +2,15 @@
 /*
  * Who needs what: one marking with all snapshots, each an owner of its own.
  * What only one reaches is its own, what several reach is shared. Snapshots
- * that have no record any more count too while environments stand on them.
+ * that have no record any more count too while environments stand on them,
+ * and so do rescues.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "store/gc_int.h"
+#include "store/rescues.h"
 
 void usage_fini(struct usage *u)
 {
@@ -51,6 +53,13 @@ static int add_env(void *ctx, const char *name, const struct oid *id)
 		if (oid_equal(&u->snapshots[i].id, id))
 			return 0;
 	return add(u, &(struct usage_snapshot){.id = *id, .forgotten = true});
+}
+
+static int add_rescue(void *ctx, const struct rescue *one)
+{
+	int r = add_env(ctx, NULL, &one->snapshot);
+
+	return r < 0 ? r : add_env(ctx, NULL, &one->base);
 }
 
 static int compare(const void *a, const void *b)
@@ -100,6 +109,8 @@ static int read_usage(struct store *s, struct diag *diag, struct usage *u)
 		r = store_snapshots(s, add_record, u);
 	if (r == 0)
 		r = store_envs_int(s, add_env, u, diag);
+	if (r == 0)
+		r = store_rescues(s, add_rescue, u);
 	if (r < 0)
 		return r;
 	if (u->count > 0)
