@@ -32,7 +32,10 @@ enum ctl_verb {
 	 * id that goes before REF, which then only names; NAME? of the new
 	 * environment; AT? FLAGS?, and the bounds of SET. DONE: NAME PATH */
 	CTL_MOUNT = 2,
-	CTL_UMOUNT = 3, /* NAME FLAGS?; DONE */
+	/* NAME FLAGS?; DONE: COUNT, of changed paths, when it is kept for them.
+	 * With RESCUE: destroys a kept one that is in the state which that
+	 * rescue is of, and notes GIT_COMMIT? */
+	CTL_UMOUNT = 3,
 	/* ROW for each: NAME PATH? STATE SNAPSHOT TIME REF SOURCE; QUOTA?
 	 * QUOTA_INODES? TTL?; while mounted USED USED_INODES EXPIRES?
 	 * READ_ONLY? */
@@ -43,6 +46,14 @@ enum ctl_verb {
 	CTL_DIFF = 6, /* NAME FLAGS?; ROW for each path; DONE: COUNT */
 	CTL_STOP = 7, /* DONE, then the server ends; refused while mounted */
 	CTL_SET = 8,  /* NAME, QUOTA? QUOTA_INODES? TTL?; DONE */
+	/* NAME, of an environment that is not mounted, or SNAPSHOT: mounted for
+	 * the client alone, and read-only. ROW: PATH; DONE when the client has
+	 * shut its half of the connection, or is gone, and it is unmounted */
+	CTL_VIEW = 9,
+	/* NAME of a kept one, COUNT of its changed paths, LEFT...: rescued in
+	 * the store; DONE: RESCUE SNAPSHOT GIT_DIR? GIT_REF? LEFT... */
+	CTL_FREEZE = 10,
+	CTL_RESTORE = 11, /* RESCUE, NAME of a new, kept environment; DONE */
 	/* answers */
 	CTL_ROW = 64,
 	CTL_DONE = 65, /* CODE (exit code), LINE... (messages for stderr) */
@@ -88,6 +99,10 @@ enum ctl_tag {
 	CTL_TAG_GIT_DIR = 37,	   /* the origin's repository, when imported */
 	CTL_TAG_GIT_HEAD = 38,	   /* its branch, as a full ref */
 	CTL_TAG_GIT_COMMIT = 39,
+	CTL_TAG_RESCUE = 40,  /* its name */
+	CTL_TAG_LEFT = 41,    /* what is left out: a list as in rescues.h */
+	CTL_TAG_GIT_REF = 42, /* of a rescue, in the origin */
+	CTL_TAG_BYTES = 43,   /* u64 */
 };
 
 enum ctl_flag {

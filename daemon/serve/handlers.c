@@ -219,6 +219,9 @@ static const struct {
 	[CTL_DIFF] = {"diff", diff_handle},
 	[CTL_STOP] = {"stop", stop_handle},
 	[CTL_SET] = {"set", limits_handle},
+	[CTL_VIEW] = {"view", view_handle},
+	[CTL_FREEZE] = {"freeze", freeze_handle},
+	[CTL_RESTORE] = {"restore", restore_handle},
 };
 
 int handlers_answer(void *ctx, const struct ctl_peer *peer,

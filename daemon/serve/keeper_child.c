@@ -226,7 +226,8 @@ static int mount_as_root(const struct keeper_request *q,
 	if (q->flags & KEEPER_FLAG_READ_ONLY)
 		flags |= MS_RDONLY;
 	(void)snprintf(options, sizeof options,
-		       "fd=%d,user_id=0,group_id=0,allow_other,%s", fd,
+		       "fd=%d,user_id=0,group_id=0,%s%s", fd,
+		       q->flags & KEEPER_FLAG_PRIVATE ? "" : "allow_other,",
 		       SESSION_MOUNT_OPTIONS);
 	if (mount("cowfs", reply->path, SESSION_FS_TYPE, flags, options) < 0)
 		return fail_errno(reply, -errno, "the kernel refuses to mount");

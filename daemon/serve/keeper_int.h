@@ -47,6 +47,7 @@ enum keeper_flag {
 	/* Reply to mount: a dead mount of ours was there. */
 	KEEPER_FLAG_CLEARED = 32,
 	KEEPER_FLAG_OTHERS = 64, /* mount: for others too, where allowed */
+	KEEPER_FLAG_PRIVATE = 128, /* mount: for the owner of the store alone */
 };
 
 struct keeper_request {

@@ -182,11 +182,15 @@ int serve_run(const struct serve_args *args)
 	(void)close(args->ready);
 	r = wait_for_end(&s, signals);
 	ctl_server_stop(door);
+	/* A view's session may live on: no orderly end. */
+	if (!r && __atomic_load_n(&s.held, __ATOMIC_SEQ_CST))
+		_exit(0);
 	if (r) {
 		log_info("server: signal, unmounting");
 		umount_keep_all(&s);
 		/* Sessions of busy mounts may live on: no orderly end. */
-		if (envs_count(s.envs) > 0)
+		if (envs_count(s.envs) > 0 ||
+		    __atomic_load_n(&s.held, __ATOMIC_SEQ_CST))
 			_exit(0);
 	}
 	server_fini(&s);

@@ -39,6 +39,7 @@ struct server {
 	int64_t started_sec;
 	bool stop; /* atomic: CTL_STOP was accepted */
 	bool lost; /* atomic: the keeper has died */
+	bool held; /* atomic: somebody still has a private view open */
 };
 
 typedef int (*server_handler)(struct server *s, const struct ctl_peer *peer,
@@ -57,6 +58,14 @@ int umount_handle(struct server *s, const struct ctl_peer *peer,
 		  struct diag *diag);
 int diff_handle(struct server *s, const struct ctl_peer *peer,
 		const struct msg *request, struct msg *done, struct diag *diag);
+int view_handle(struct server *s, const struct ctl_peer *peer,
+		const struct msg *request, struct msg *done, struct diag *diag);
+int freeze_handle(struct server *s, const struct ctl_peer *peer,
+		  const struct msg *request, struct msg *done,
+		  struct diag *diag);
+int restore_handle(struct server *s, const struct ctl_peer *peer,
+		   const struct msg *request, struct msg *done,
+		   struct diag *diag);
 int limits_handle(struct server *s, const struct ctl_peer *peer,
 		  const struct msg *request, struct msg *done,
 		  struct diag *diag);
@@ -100,6 +109,14 @@ _must_check_ int handlers_acquire_name(struct server *s, const char *name,
 				       struct envs_entry **ret_entry);
 /* Says whether STORE/envs/NAME is there. */
 bool handlers_env_exists(struct server *s, const char *name);
+
+/* --- rescue.c ------------------------------------------------------------ */
+
+/* Checks that the rescue which a request names is of the state that a kept
+ * environment is in, and notes the request's commit in it. Returns 0, or a code
+ * with lines in diag. */
+_must_check_ int rescue_check(struct server *s, const char *name,
+			      const struct msg *request, struct diag *diag);
 
 /* --- umount.c ------------------------------------------------------------ */
 

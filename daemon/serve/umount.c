@@ -7,6 +7,10 @@
  * stays served ("dead": no path, but alive elsewhere), and the next umount
  * waits for its end again.
  *
+ * Without changes it is thrown away. With changes it is kept, and the client
+ * is told: it has it rescued (rescue.c) and comes again with the rescue's name.
+ * Nothing else destroys changes but an explicit "discard".
+ *
  * Throwing away is one rename into the trash; closing and deleting happen in
  * the background.
  */
@@ -25,6 +29,14 @@ enum {
 	END_WAIT_MS = 2000,
 	LAST_WAIT_MS = 500, /* at SIGTERM */
 	ACQUIRE_MS = 5000,
+};
+
+/* What a request asks for. */
+struct wish {
+	uint64_t flags;
+	bool rescued;
+	const struct msg *request;
+	struct msg *done;
 };
 
 /* --- talking to the keeper --------------------------------------------- */
@@ -121,21 +133,31 @@ static struct env *take_env(struct server *s, struct envs_entry *entry)
 
 /* --- deciding ----------------------------------------------------------- */
 
+/* What changed. */
+struct changes {
+	uint64_t paths;
+	uint64_t bytes; /* of content that is new or another */
+};
+
 static int count_row(void *ctx, const struct delta_row *row)
 {
-	(*(uint64_t *)ctx)++;
+	struct changes *c = ctx;
+
+	c->paths++;
+	if (row->content_changed && row->kind != DELTA_DELETED)
+		c->bytes += row->new_size;
 	return 0;
 }
 
-static int count_changes(struct env *env, uint64_t *ret_count)
+static int count_changes(struct env *env, struct changes *ret)
 {
-	uint64_t count = 0;
+	struct changes c = {0};
 	int r = 0;
 
 	if (!env_is_pristine(env))
-		r = delta_walk(env, 0, count_row, &count);
+		r = delta_walk(env, 0, count_row, &c);
 	if (r == 0)
-		*ret_count = count;
+		*ret = c;
 	return r;
 }
 
@@ -180,33 +202,44 @@ static void close_kept(const char *name, struct env *env)
 			  err_text(r));
 }
 
-static int keep_changed(const char *name, uint64_t count, struct diag *diag)
+/* Discards, and says what that was. */
+static int discard(struct server *s, const char *name, struct env *env,
+		   struct diag *diag)
 {
-	diag_add(diag, "%s: %llu changed path%s kept", name,
-		 (unsigned long long)count, count == 1 ? " is" : "s are");
-	diag_add(diag,
-		 "\"cowfs umount --discard %s\" throws them away, \"cowfs diff "
-		 "%s\" shows them, \"cowfs mount %s\" mounts it again; "
-		 "umount --keep keeps without asking",
-		 name, name, name);
-	return CODE_BUSY;
+	struct changes c = {0};
+	int r = env ? count_changes(env, &c) : -EIO;
+	int code = throw_away(s, name, env, diag);
+
+	if (code)
+		return code;
+	if (r < 0)
+		diag_add(diag, "%s: thrown away; its changes could not be read",
+			 name);
+	else if (c.paths)
+		diag_add(diag, "%s: thrown away: %llu changed path%s, %llu "
+			       "byte%s",
+			 name, (unsigned long long)c.paths,
+			 c.paths == 1 ? "" : "s", (unsigned long long)c.bytes,
+			 c.bytes == 1 ? "" : "s");
+	return CODE_DONE;
 }
 
-/* What becomes of an environment that nobody uses any more; owns env. */
+/* What becomes of an environment that nobody uses any more; owns env. With
+ * changes it is kept, and the client, who is told, sees to a rescue. */
 static int decide(struct server *s, const char *name, struct env *env,
-		  uint64_t flags, struct diag *diag)
+		  const struct wish *w, struct diag *diag)
 {
-	uint64_t count = 0;
+	struct changes c = {0};
 	int r;
 
-	if (flags & CTL_FLAG_DISCARD)
-		return throw_away(s, name, env, diag);
-	if (flags & CTL_FLAG_KEEP) {
+	if (w->flags & CTL_FLAG_DISCARD)
+		return discard(s, name, env, diag);
+	if (w->flags & CTL_FLAG_KEEP) {
 		close_kept(name, env);
 		return CODE_DONE;
 	}
-	r = count_changes(env, &count);
-	if (r == 0 && count == 0)
+	r = count_changes(env, &c);
+	if (r == 0 && c.paths == 0)
 		return throw_away(s, name, env, diag);
 	close_kept(name, env);
 	if (r < 0) {
@@ -214,11 +247,12 @@ static int decide(struct server *s, const char *name, struct env *env,
 			 err_text(r));
 		return CODE_FAILED;
 	}
-	return keep_changed(name, count, diag);
+	msg_put_u64(w->done, CTL_TAG_COUNT, c.paths);
+	return CODE_DONE;
 }
 
 static int umount_mounted(struct server *s, struct envs_entry *entry,
-			  uint64_t flags, struct diag *diag)
+			  const struct wish *w, struct diag *diag)
 {
 	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
 	int r = reply ? 0 : -ENOMEM;
@@ -229,26 +263,38 @@ static int umount_mounted(struct server *s, struct envs_entry *entry,
 		r = wait_end(s, entry, reply, diag);
 	if (r)
 		return r;
-	return decide(s, entry->name, take_env(s, entry), flags, diag);
+	return decide(s, entry->name, take_env(s, entry), w, diag);
 }
 
-static int umount_kept(struct server *s, const char *name, uint64_t flags,
+static int umount_kept(struct server *s, const char *name, const struct wish *w,
 		       struct diag *diag)
 {
+	_cleanup_diag_ struct diag why = {0};
 	struct env *env = NULL;
 	int r;
 
-	if (flags & CTL_FLAG_KEEP)
+	if (w->flags & CTL_FLAG_KEEP)
 		return CODE_DONE;
-	if (!(flags & CTL_FLAG_DISCARD)) {
-		r = env_open(s->store, name, ENV_READ_ONLY, diag, &env);
-		if (r < 0) {
-			diag_add(diag, "%s: cannot open: %s; kept", name,
-				 err_text(r));
-			return CODE_FAILED;
-		}
+	r = env_open(s->store, name, ENV_READ_ONLY, &why, &env);
+	if (r < 0 && !(w->flags & CTL_FLAG_DISCARD)) {
+		diag_add(diag, "%s: cannot open: %s; kept", name,
+			 diag_line(&why, 0) ? diag_line(&why, 0) : err_text(r));
+		return CODE_FAILED;
 	}
-	return decide(s, name, env, flags, diag);
+	return decide(s, name, env, w, diag);
+}
+
+/* A kept environment whose rescue is there. */
+static int umount_rescued(struct server *s, struct envs_entry *entry,
+			  const struct wish *w, struct diag *diag)
+{
+	int r = CODE_BUSY;
+
+	if (entry->mount.state != ENVS_NONE)
+		diag_add(diag, "%s: busy: it was mounted again", entry->name);
+	else
+		r = rescue_check(s, entry->name, w->request, diag);
+	return r ? r : throw_away(s, entry->name, NULL, diag);
 }
 
 /* --- a dry run ----------------------------------------------------------- */
@@ -268,17 +314,17 @@ static int check_users(struct server *s, struct envs_entry *entry,
 }
 
 static int count_of(struct server *s, struct envs_entry *entry,
-		    struct diag *diag, uint64_t *ret_count)
+		    struct diag *diag, struct changes *ret)
 {
 	struct env *env = entry->mount.env;
 	int r;
 
 	if (entry->mount.state != ENVS_NONE)
-		return count_changes(env, ret_count);
+		return count_changes(env, ret);
 	r = env_open(s->store, entry->name, ENV_READ_ONLY, diag, &env);
 	if (r < 0)
 		return r;
-	r = count_changes(env, ret_count);
+	r = count_changes(env, ret);
 	env_close(env);
 	return r;
 }
@@ -287,23 +333,27 @@ static int dry_run(struct server *s, struct envs_entry *entry, uint64_t flags,
 		   struct diag *diag)
 {
 	bool mounted = entry->mount.state != ENVS_NONE;
-	const char *what = "kept";
-	uint64_t count = 0;
+	const char *what = "rescued and removed";
+	struct changes c = {0};
 	int r = mounted ? check_users(s, entry, diag) : 0;
 
 	if (r)
 		return r;
-	r = count_of(s, entry, diag, &count);
+	r = count_of(s, entry, diag, &c);
 	if (r < 0) {
 		diag_add(diag, "%s: %s", entry->name, err_text(r));
 		return CODE_FAILED;
 	}
 	if (flags & CTL_FLAG_DISCARD)
 		what = "thrown away";
-	else if (!(flags & CTL_FLAG_KEEP) && count == 0)
+	else if (flags & CTL_FLAG_KEEP)
+		what = "kept";
+	else if (c.paths == 0)
 		what = "removed";
-	diag_add(diag, "%s: %llu changed path%s, would be %s%s", entry->name,
-		 (unsigned long long)count, count == 1 ? "" : "s",
+	diag_add(diag,
+		 "%s: %llu changed path%s, %llu bytes, would be %s%s",
+		 entry->name, (unsigned long long)c.paths,
+		 c.paths == 1 ? "" : "s", (unsigned long long)c.bytes,
 		 mounted ? "unmounted and " : "", what);
 	return CODE_DONE;
 }
@@ -311,34 +361,42 @@ static int dry_run(struct server *s, struct envs_entry *entry, uint64_t flags,
 /* --- the request --------------------------------------------------------- */
 
 static int umount_acquired(struct server *s, struct envs_entry *entry,
-			   uint64_t flags, struct diag *diag)
+			   const struct wish *w, struct diag *diag)
 {
 	if (entry->mount.state != ENVS_NONE &&
 	    session_wait_end(entry->mount.session, 0) == 0)
 		umount_reap(s, entry);
-	if (flags & CTL_FLAG_DRY_RUN)
-		return dry_run(s, entry, flags, diag);
+	if (w->flags & CTL_FLAG_DRY_RUN)
+		return dry_run(s, entry, w->flags, diag);
+	if (w->rescued)
+		return umount_rescued(s, entry, w, diag);
 	if (entry->mount.state != ENVS_NONE)
-		return umount_mounted(s, entry, flags, diag);
-	return umount_kept(s, entry->name, flags, diag);
+		return umount_mounted(s, entry, w, diag);
+	return umount_kept(s, entry->name, w, diag);
 }
 
 int umount_keep(struct server *s, struct envs_entry *entry, struct diag *diag)
 {
-	return umount_acquired(s, entry, CTL_FLAG_KEEP, diag);
+	const struct wish w = {.flags = CTL_FLAG_KEEP};
+
+	return umount_acquired(s, entry, &w, diag);
 }
 
 int umount_handle(struct server *s, const struct ctl_peer *peer,
 		  const struct msg *request, struct msg *done,
 		  struct diag *diag)
 {
-	uint64_t flags = msg_get_u64(request, CTL_TAG_FLAGS, 0);
+	struct wish w = {.flags = msg_get_u64(request, CTL_TAG_FLAGS, 0),
+			 .request = request,
+			 .done = done};
 	struct envs_entry *entry;
+	size_t n;
 	int r = handlers_acquire(s, request, diag, &entry);
 
 	if (r)
 		return r;
-	r = umount_acquired(s, entry, flags, diag);
+	w.rescued = msg_get(request, CTL_TAG_RESCUE, 0, &n);
+	r = umount_acquired(s, entry, &w, diag);
 	envs_release(entry);
 	return r;
 }

@@ -147,10 +147,9 @@ static int open_tables(struct index *x, bool create, size_t count)
 	for (size_t i = 0; rc == 0 && i < count; i++)
 		rc = mdb_dbi_open(txn, table_names[i], create ? MDB_CREATE : 0,
 				  &x->tables[i]);
-	if (rc == 0) {
-		x->table_count = count;
+	x->table_count = count;
+	if (rc == 0)
 		return index_error(mdb_txn_commit(txn));
-	}
 	mdb_txn_abort(txn);
 	return index_error(rc);
 }

@@ -6,6 +6,7 @@
  * longer.
  */
 #include "env_model.h"
+#include "full_snap.h"
 
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "env/freeze.h"
 
 enum { PLACES = 90000 };
 
@@ -41,6 +43,21 @@ static int pick(uint32_t kind)
 static void touch(int i, unsigned what)
 {
 	nodes[i].moved |= what;
+}
+
+/* A freeze makes what everything that shows makes. */
+static void freeze_and_compare(void)
+{
+	static const struct buf nothing;
+	struct freeze_result r;
+	struct oid whole;
+
+	env_close(tc->e);
+	assert_ok(env_open(tc->store, "e", ENV_READ_ONLY, NULL, &tc->e));
+	assert_ok(env_freeze(tc->e, &nothing, NULL, &r));
+	whole = full_snapshot(tc->store, tc->e);
+	assert_memory_equal(&whole, &r.snapshot, sizeof whole);
+	freeze_fini(&r);
 }
 
 /* --- operations on names
@@ -434,6 +451,7 @@ TEST(an_environment_behaves_as_the_model)
 			reap_all(false);
 		if (i % 1000 == 0) {
 			reap_all(true);
+			freeze_and_compare();
 			env_case_reopen(tc);
 			model_compare(tc);
 		}
