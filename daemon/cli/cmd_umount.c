@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_umount.c - `cowfs umount`: environments are thrown away, or kept.
+ * cmd_umount.c - `cowfs umount`: environments are rescued and destroyed.
  *
- * One request for each environment, one after the other: a failure is said and
- * the others go on. The server decides what happens to changes.
+ * One after the other: a failure is said and the others go on. The server
+ * unmounts, removes what has no changes, and keeps what has some; these are
+ * rescued from here (cli/rescue.h) and removed then.
  */
 #include "cli/cmd.h"
 
@@ -11,10 +12,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cli/number.h"
 #include "cli/path.h"
 #include "cli/remote.h"
+#include "cli/rescue.h"
 
-enum { OPT_ALL, OPT_DISCARD, OPT_KEEP, OPT_DRY_RUN };
+enum { OPT_ALL, OPT_DISCARD, OPT_KEEP, OPT_IGNORED, OPT_DRY_RUN };
 
 static const struct opt_def options[] = {
 	[OPT_ALL] = {"all", 0, OPT_FLAG, ARG_NONE, NULL,
@@ -23,6 +26,10 @@ static const struct opt_def options[] = {
 			 "throw changes away; also of a kept environment"},
 	[OPT_KEEP] = {"keep", 0, OPT_FLAG, ARG_NONE, NULL,
 		      "unmount and keep; \"mount ENV\" brings it back"},
+	[OPT_IGNORED] = {"rescue-ignored", 0, OPT_VALUE, ARG_TEXT,
+			 "all|none|SIZE",
+			 "which files that git ignores are rescued: those up "
+			 "to SIZE (10M)"},
 	[OPT_DRY_RUN] = {"dry-run", 0, OPT_FLAG, ARG_NONE, NULL,
 			 "only say what would happen"},
 };
@@ -30,11 +37,13 @@ static const struct opt_def options[] = {
 static const struct out_col columns[] = {
 	{"name", NULL, OUT_STR},
 	{"text", NULL, OUT_STR},
+	{"rescue", NULL, OUT_STR},
 };
 
 struct umount {
 	const struct call *c;
-	struct out out; /* of a dry run */
+	struct out out; /* of a dry run, and of rescues */
+	struct leave_policy policy;
 	uint64_t flags;
 	int fd;
 	int worst;
@@ -54,9 +63,24 @@ static void say_done(struct umount *u, const char *name, const struct msg *done)
 			continue;
 		}
 		out_row(&u->out,
-			(struct out_cell[]){out_str(name), out_bytes(line, n)});
+			(struct out_cell[]){out_str(name), out_bytes(line, n),
+					    out_str(NULL)});
 		out_printf(&u->out, "%.*s\n", (int)n, line);
 	}
+}
+
+/* Nothing but this destroys what changed. */
+static int rescue_one(struct umount *u, const char *name)
+{
+	_cleanup_(rescued_fini) struct rescued rescued = {0};
+	int r = rescue_env(u->c, &u->fd, name, &u->policy, &rescued);
+
+	if (r)
+		return r;
+	rescue_tell(u->c, name, &rescued);
+	out_row(&u->out, (struct out_cell[]){out_str(name), out_str(NULL),
+					     out_str(rescued.name)});
+	return CODE_DONE;
 }
 
 static void umount_one(struct umount *u, const char *name)
@@ -68,10 +92,12 @@ static void umount_one(struct umount *u, const char *name)
 	msg_put_str(&request, CTL_TAG_NAME, name);
 	msg_put_u64(&request, CTL_TAG_FLAGS, u->flags);
 	r = remote_call(u->c, &u->fd, &request, NULL, NULL, &done);
-	u->worst = MAX(u->worst, r);
-	u->lost = u->fd < 0;
 	if (!r)
 		say_done(u, name, &done);
+	if (!r && msg_get_u64(&done, CTL_TAG_COUNT, 0))
+		r = rescue_one(u, name);
+	u->worst = MAX(u->worst, r);
+	u->lost = u->fd < 0;
 }
 
 static int collect(void *ctx, const struct msg *row)
@@ -165,6 +191,28 @@ static int umount_named(struct umount *u)
 	return r;
 }
 
+static int read_policy(const struct call *c, struct leave_policy *p)
+{
+	const char *text = opt_value(c->args, OPT_IGNORED);
+
+	*p = (struct leave_policy){.each = LEAVE_EACH,
+				   .together = LEAVE_TOGETHER};
+	if (!text)
+		return CODE_DONE;
+	p->all = !strcmp(text, "all");
+	p->none = !strcmp(text, "none");
+	if (p->all || p->none)
+		return CODE_DONE;
+	if (number_read_size(text, &p->each) < 0)
+		return call_fail(c, CODE_USAGE,
+				 "--rescue-ignored: %s: not all, none or a "
+				 "size",
+				 text);
+	p->together = p->each > UINT64_MAX / LEAVE_MANY ? UINT64_MAX
+							: p->each * LEAVE_MANY;
+	return CODE_DONE;
+}
+
 static int check_usage(const struct call *c)
 {
 	const struct opt_args *a = c->args;
@@ -172,6 +220,11 @@ static int check_usage(const struct call *c)
 	if (opt_has(a, OPT_DISCARD) && opt_has(a, OPT_KEEP))
 		return call_fail(c, CODE_USAGE,
 				 "--discard: not together with --keep");
+	if (opt_has(a, OPT_IGNORED) &&
+	    (opt_has(a, OPT_DISCARD) || opt_has(a, OPT_KEEP)))
+		return call_fail(c, CODE_USAGE,
+				 "--rescue-ignored: not together with --keep "
+				 "or --discard");
 	if (opt_has(a, OPT_ALL) && a->arg_count)
 		return call_fail(c, CODE_USAGE,
 				 "--all: not together with names");
@@ -189,6 +242,8 @@ static int run(struct call *c)
 	struct umount u = {.c = c, .fd = -1};
 	int r = check_usage(c);
 
+	if (!r)
+		r = read_policy(c, &u.policy);
 	if (r)
 		return r;
 	if (opt_has(a, OPT_DISCARD))
@@ -209,12 +264,13 @@ static int run(struct call *c)
 const struct verb cmd_umount = {
 	.name = "umount",
 	.synopsis = "ENV...|--all",
-	.summary = "unmount environments and throw them away, or keep them",
-	.text = "ENV is a name or the path where it is mounted. An environment "
-		"without changes is\nremoved. With changes it is unmounted and "
-		"kept (exit 4) unless --discard or --keep\nsays what to do. "
-		"One that processes still use stays mounted (exit 4); they "
-		"are\nnamed.",
+	.summary = "unmount environments; what changed in them is rescued",
+	.text = "ENV is a name or the path where it is mounted, or the name of "
+		"a kept one. What\nchanged is rescued, in the store and as a "
+		"ref of the origin's git repository, and\nread back; then the "
+		"environment is removed. \"cowfs rescue\" lists rescues and "
+		"brings\nthem back. An environment that processes still use "
+		"stays mounted (exit 4); they\nare named.",
 	.opts = options,
 	.opt_count = ARRAY_SIZE(options),
 	.arg = ARG_ENV,

@@ -50,8 +50,9 @@ enum ctl_verb {
 	 * the client alone, and read-only. ROW: PATH; DONE when the client has
 	 * shut its half of the connection, or is gone, and it is unmounted */
 	CTL_VIEW = 9,
-	/* NAME of a kept one, COUNT of its changed paths, LEFT...: rescued in
-	 * the store; DONE: RESCUE SNAPSHOT GIT_DIR? GIT_REF? LEFT... */
+	/* NAME of a kept one, COUNT of its changed paths, LEFT?: rescued in
+	 * the store; DONE: RESCUE SNAPSHOT (it) SNAPSHOT (the base) GIT_DIR?
+	 * GIT_REF? LEFT? */
 	CTL_FREEZE = 10,
 	CTL_RESTORE = 11, /* RESCUE, NAME of a new, kept environment; DONE */
 	/* answers */

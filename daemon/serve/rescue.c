@@ -239,6 +239,8 @@ static int freeze_answer(const struct making *m, struct msg *done)
 	oid_to_hex(&m->frozen.snapshot, hex);
 	msg_put_str(done, CTL_TAG_RESCUE, m->name);
 	msg_put_str(done, CTL_TAG_SNAPSHOT, hex);
+	oid_to_hex(&m->info.snapshot, hex);
+	msg_put_str(done, CTL_TAG_SNAPSHOT, hex);
 	msg_put_str(done, CTL_TAG_GIT_DIR, m->git_dir);
 	msg_put_str(done, CTL_TAG_GIT_REF, m->ref);
 	msg_put(done, CTL_TAG_LEFT, m->left.data, m->left.len);

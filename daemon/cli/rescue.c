@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How, in this order:
+ *   the list of changes, from the server;
+ *   a private view of the environment, on a connection of its own: it ends with
+ *   this process, whatever becomes of it;
+ *   what git ignores there, and what of that is left out;
+ *   the store's part, by the server, whole and read back;
+ *   the origin's part, by libgit2 in this process, through the view;
+ *   then the server destroys, if the environment is still what was rescued.
+ *
+ * What is left out only ever makes the rescue smaller, so where git's rules
+ * cannot be read nothing is. And the store's part alone is a rescue: an origin
+ * that is gone, full or broken is told and costs nothing.
+ *
+ * The store is open in this process for the origin's part alone, since a
+ * connection that has to be made again may fork.
+ */
+#include "cli/rescue.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "cli/snaps.h"
+#include "git/ignore.h"
+#include "git/rescue.h"
+
+enum { VIEW_END_MS = 10000, PATH_BYTES = 4352, TELL_MOST = 10 };
+
+struct saving {
+	const struct call *c;
+	int *fd;
+	const char *env;
+	const struct leave_policy *policy;
+	struct gitchanges changes;
+	struct rescued *ret;
+	int view; /* the view's connection, or -1 */
+	char path[PATH_BYTES];
+	char commit[GIT_HEX_BYTES]; /* the origin's; "": none */
+	struct oid base;
+};
+
+void rescued_fini(struct rescued *r)
+{
+	diag_fini(&r->notes);
+	buf_fini(&r->left);
+}
+
+/* --- the list of changes ------------------------------------------------- */
+
+static int add_change(void *ctx, const struct msg *m)
+{
+	struct saving *s = ctx;
+	struct delta_row row = {
+		.kind = (enum delta_kind)msg_get_u64(m, CTL_TAG_KIND, 0),
+		.is_dir = msg_get_u64(m, CTL_TAG_IS_DIR, 0) != 0,
+		.old_size = msg_get_u64(m, CTL_TAG_OLD_SIZE, 0),
+		.new_size = msg_get_u64(m, CTL_TAG_NEW_SIZE, 0),
+		.old_mode = (uint32_t)msg_get_u64(m, CTL_TAG_OLD_MODE, 0),
+		.new_mode = (uint32_t)msg_get_u64(m, CTL_TAG_NEW_MODE, 0),
+		.content_changed = msg_get_u64(m, CTL_TAG_CONTENT, 0) != 0,
+	};
+
+	row.path = (const char *)msg_get(m, CTL_TAG_PATH, 0, &row.path_len);
+	row.old_path = (const char *)msg_get(m, CTL_TAG_OLD_PATH, 0,
+					     &row.old_path_len);
+	return row.path ? gitchanges_add(&s->changes, &row) : -EPROTO;
+}
+
+static int list_changes(struct saving *s)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+
+	msg_begin(&request, CTL_DIFF);
+	msg_put_str(&request, CTL_TAG_NAME, s->env);
+	return remote_call(s->c, s->fd, &request, add_change, s, &done);
+}
+
+/* --- the view ------------------------------------------------------------ */
+
+static int take_path(void *ctx, const struct msg *row)
+{
+	struct saving *s = ctx;
+	int r = msg_get_str(row, CTL_TAG_PATH, s->path, sizeof s->path);
+
+	return r < 0 ? r : 1;
+}
+
+static int open_view(struct saving *s)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+	int r = remote_connect(s->c, &s->view);
+
+	if (r)
+		return r;
+	msg_begin(&request, CTL_VIEW);
+	msg_put_str(&request, CTL_TAG_NAME, s->env);
+	r = client_call(s->view, &request, take_path, s, &done);
+	if (r > 0)
+		return CODE_DONE;
+	(void)close(TAKE_FD(s->view));
+	if (r < 0)
+		return call_fail(s->c, exit_code_of(r), "server: %s",
+				 err_text(r));
+	return remote_say(s->c, &done,
+			  (int)msg_get_u64(&done, CTL_TAG_CODE, CODE_FAILED));
+}
+
+/* Waits for the end: nothing of it is left then. */
+static void close_view(struct saving *s)
+{
+	_cleanup_msg_ struct msg done = {0};
+
+	if (s->view < 0)
+		return;
+	if (shutdown(s->view, SHUT_WR) == 0)
+		(void)!msg_recv(s->view, &done, VIEW_END_MS);
+	(void)close(TAKE_FD(s->view));
+}
+
+/* --- what is left out ---------------------------------------------------- */
+
+static int is_ignored(void *ctx, const char *path, bool is_dir)
+{
+	return gitignore_check(ctx, path, is_dir);
+}
+
+static int choose(struct saving *s, struct buf *list)
+{
+	_cleanup_gitignore_ struct gitignore *g = NULL;
+	_cleanup_diag_ struct diag diag = {0};
+	int r;
+
+	if (s->policy->all)
+		return 0;
+	r = gitignore_open(s->path, &diag, &g);
+	if (r == 0)
+		r = gitignore_mark(g, &s->changes);
+	if (r == 0)
+		r = leave_choose(s->policy, &s->changes, is_ignored, g, list);
+	if (r == -ENOENT)
+		return 0; /* no repository: everything is rescued */
+	if (r < 0) {
+		buf_clear(list);
+		diag_add(&s->ret->notes,
+			 "what git ignores cannot be told, so nothing is left "
+			 "out: %s",
+			 diag_line(&diag, 0) ? diag_line(&diag, 0)
+					     : err_text(r));
+	}
+	return r == -ENOMEM ? r : 0;
+}
+
+/* --- the store's part ---------------------------------------------------- */
+
+static void read_str(const struct msg *m, enum ctl_tag tag, char *s,
+		     size_t size)
+{
+	if (msg_get_str(m, tag, s, size) < 0)
+		s[0] = '\0';
+}
+
+static int take_answer(struct saving *s, const struct msg *done)
+{
+	struct rescued *r = s->ret;
+	char hex[OID_HEX + 1];
+	size_t n;
+	const uint8_t *p = msg_get(done, CTL_TAG_SNAPSHOT, 1, &n);
+
+	read_str(done, CTL_TAG_RESCUE, r->name, sizeof r->name);
+	read_str(done, CTL_TAG_GIT_DIR, r->git_dir, sizeof r->git_dir);
+	read_str(done, CTL_TAG_GIT_REF, r->git_ref, sizeof r->git_ref);
+	if (p && n == OID_HEX) {
+		memcpy(hex, p, n);
+		hex[n] = '\0';
+		if (oid_from_hex(hex, &s->base) < 0)
+			p = NULL;
+	}
+	if (!r->name[0] || !p || n != OID_HEX)
+		return call_fail(s->c, CODE_FAILED, "%s: server: %s; kept",
+				 s->env, err_text(-EPROTO));
+	p = msg_get(done, CTL_TAG_LEFT, 0, &n);
+	buf_put(&r->left, p, p ? n : 0);
+	return CODE_DONE;
+}
+
+static int freeze(struct saving *s)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+	_cleanup_buf_ struct buf list = {0};
+	int r = choose(s, &list);
+
+	if (r < 0)
+		return call_fail_err(s->c, r, NULL, s->env);
+	msg_begin(&request, CTL_FREEZE);
+	msg_put_str(&request, CTL_TAG_NAME, s->env);
+	msg_put_u64(&request, CTL_TAG_COUNT, s->changes.count);
+	if (list.len)
+		msg_put(&request, CTL_TAG_LEFT, list.data, list.len);
+	r = remote_call(s->c, s->fd, &request, NULL, NULL, &done);
+	return r ? r : take_answer(s, &done);
+}
+
+/* --- the origin's part --------------------------------------------------- */
+
+static int write_git(struct saving *s, struct diag *diag)
+{
+	_cleanup_store_ struct store *store = NULL;
+	struct gitwork work = {.origin = s->ret->git_dir,
+			       .view = s->path,
+			       .env = s->env,
+			       .snapshot = s->base,
+			       .changes = &s->changes};
+	char message[256];
+	int r = store_open(s->c->store, 0, diag, &store);
+
+	if (r < 0)
+		return r;
+	work.store = store;
+	(void)snprintf(message, sizeof message, "cowfs: rescue of %s as %s\n",
+		       s->env, s->ret->name);
+	return gitrescue_write(&work, s->ret->git_ref, message, diag,
+			       s->commit);
+}
+
+/* Whatever goes wrong here, the store has all of it. */
+static void try_git(struct saving *s)
+{
+	_cleanup_diag_ struct diag diag = {0};
+	const char *line;
+	int r;
+
+	if (!s->ret->git_ref[0])
+		return;
+	r = write_git(s, &diag);
+	s->ret->in_git = r == 0;
+	if (r < 0)
+		s->commit[0] = '\0';
+	line = diag_line(&diag, 0);
+	if (r < 0)
+		diag_add(&s->ret->notes,
+			 "not in the origin, the store alone has it: %s",
+			 line ? line : err_text(r));
+	for (size_t i = r < 0; (line = diag_line(&diag, i)); i++)
+		diag_add(&s->ret->notes, "%s", line);
+}
+
+/* --- the end ------------------------------------------------------------- */
+
+static int destroy(struct saving *s)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+
+	msg_begin(&request, CTL_UMOUNT);
+	msg_put_str(&request, CTL_TAG_NAME, s->env);
+	msg_put_str(&request, CTL_TAG_RESCUE, s->ret->name);
+	if (s->commit[0])
+		msg_put_str(&request, CTL_TAG_GIT_COMMIT, s->commit);
+	return remote_call(s->c, s->fd, &request, NULL, NULL, &done);
+}
+
+int rescue_env(const struct call *c, int *fd, const char *env,
+	       const struct leave_policy *policy, struct rescued *ret)
+{
+	struct saving *s = calloc(1, sizeof *s);
+	int r;
+
+	if (!s)
+		return call_fail_err(c, -ENOMEM, NULL, env);
+	s->c = c;
+	s->fd = fd;
+	s->env = env;
+	s->policy = policy;
+	s->ret = ret;
+	s->view = -1;
+	r = list_changes(s);
+	if (!r)
+		r = open_view(s);
+	if (!r)
+		r = freeze(s);
+	if (!r)
+		try_git(s);
+	close_view(s);
+	ret->changes = s->changes.count;
+	if (!r)
+		r = destroy(s);
+	gitchanges_fini(&s->changes);
+	free(s);
+	return r;
+}
+
+/* --- words --------------------------------------------------------------- */
+
+static const char *why_text(enum rescue_why why)
+{
+	switch (why) {
+	case RESCUE_LARGE:
+		return "ignored by git, beyond the limit";
+	case RESCUE_CACHE:
+		return "ignored by git, dependencies or a cache";
+	case RESCUE_ASKED:
+		return "ignored by git";
+	case RESCUE_SOCKET:
+		return "a socket";
+	default:
+		return "?";
+	}
+}
+
+void rescue_tell_left(const struct call *c, const char *what,
+		      const struct buf *list, size_t most)
+{
+	struct bytes in = bytes_of(list->data, list->len);
+	struct rescue_left one;
+	size_t n = 0;
+
+	for (; rescue_left_next(&in, &one); n++) {
+		_cleanup_buf_ struct buf size = {0};
+
+		if (most && n >= most)
+			continue;
+		out_size(&size, one.bytes);
+		(void)call_fail(c, 0, "%s: left out: %.*s (%s, %llu file%s, %s)",
+				what, (int)one.path_len, one.path,
+				buf_str(&size) ? buf_str(&size) : "?",
+				(unsigned long long)one.files,
+				one.files == 1 ? "" : "s", why_text(one.why));
+	}
+	if (most && n > most)
+		(void)call_fail(c, 0, "%s: left out: %zu more", what, n - most);
+}
+
+void rescue_tell(const struct call *c, const char *env,
+		 const struct rescued *r)
+{
+	const char *line;
+
+	(void)call_fail(c, 0, "%s: %llu changed path%s rescued as %s%s%s%s%s",
+			env, (unsigned long long)r->changes,
+			r->changes == 1 ? "" : "s", r->name,
+			r->in_git ? ", in " : "", r->in_git ? r->git_dir : "",
+			r->in_git ? " as " : "", r->in_git ? r->git_ref : "");
+	for (size_t i = 0; (line = diag_line(&r->notes, i)); i++)
+		(void)call_fail(c, 0, "%s: %s", env, line);
+	rescue_tell_left(c, env, &r->left, TELL_MOST);
+	call_hint("\"cowfs rescue restore %s NAME\" brings it back, \"cowfs "
+		  "rescue show %s\" tells more",
+		  r->name, r->name);
+}
