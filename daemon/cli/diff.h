@@ -56,6 +56,9 @@ bool diff_wants(const struct diff_job *j, const char *path, size_t len);
 bool diff_has_two(const struct diff_job *j);
 /* Finds out which paths may differ, and opens both ends. */
 _must_check_ int diff_open(struct diff_job *j);
+/* The same of two snapshots that need not have records. */
+_must_check_ int diff_open_snapshots(struct diff_job *j, const struct oid *old,
+				     const struct oid *new);
 /* Says that a path on an end cannot be read; err is an errno. */
 int diff_fail(const struct diff_job *j, const char *path, int err);
 

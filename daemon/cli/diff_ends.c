@@ -288,12 +288,10 @@ static int check_loose(struct diff_job *j)
 	return CODE_DONE;
 }
 
-int diff_open(struct diff_job *j)
+static int open_sides(struct diff_job *j)
 {
-	int r = find_ends(j);
+	int r = open_store(j);
 
-	if (r == CODE_DONE)
-		r = open_store(j);
 	for (int i = 0; i < 2 && r == CODE_DONE; i++)
 		r = open_side(j, &j->end[i]);
 	if (r == CODE_DONE)
@@ -306,6 +304,22 @@ int diff_open(struct diff_job *j)
 		return call_fail_err(j->c, r, NULL, "snapshots");
 	diff_list_sort(&j->paths);
 	return CODE_DONE;
+}
+
+int diff_open(struct diff_job *j)
+{
+	int r = find_ends(j);
+
+	return r ? r : open_sides(j);
+}
+
+int diff_open_snapshots(struct diff_job *j, const struct oid *old,
+			const struct oid *new)
+{
+	j->end[DIFF_OLD].arg = j->end[DIFF_NEW].arg = "snapshot";
+	j->end[DIFF_OLD].base = *old;
+	j->end[DIFF_NEW].base = *new;
+	return open_sides(j);
 }
 
 /* --- looking at both ---------------------------------------------------------

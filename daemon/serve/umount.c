@@ -333,7 +333,8 @@ static int dry_run(struct server *s, struct envs_entry *entry, uint64_t flags,
 		   struct diag *diag)
 {
 	bool mounted = entry->mount.state != ENVS_NONE;
-	const char *what = "rescued and removed";
+	static const char rescued[] = "rescued and removed";
+	const char *what = rescued;
 	struct changes c = {0};
 	int r = mounted ? check_users(s, entry, diag) : 0;
 
@@ -354,7 +355,9 @@ static int dry_run(struct server *s, struct envs_entry *entry, uint64_t flags,
 		 "%s: %llu changed path%s, %llu bytes, would be %s%s",
 		 entry->name, (unsigned long long)c.paths,
 		 c.paths == 1 ? "" : "s", (unsigned long long)c.bytes,
-		 mounted ? "unmounted and " : "", what);
+		 mounted ? what == rescued ? "unmounted, " : "unmounted and "
+			: "",
+		 what);
 	return CODE_DONE;
 }
 
