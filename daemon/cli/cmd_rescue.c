@@ -296,8 +296,8 @@ static int drop_one(void *ctx, const struct rescue *r)
 	if (!d->dry_run)
 		err = store_rescue_delete(d->store, r->name);
 	if (err < 0 && err != -ENOENT) {
-		d->worst = MAX(d->worst,
-			       call_fail_err(d->c, err, NULL, r->name));
+		err = call_fail_err(d->c, err, NULL, r->name);
+		d->worst = MAX(d->worst, err);
 		return 0;
 	}
 	out_row(&d->out, (struct out_cell[]){out_str(r->name),
@@ -341,7 +341,8 @@ static int drop(const struct call *c)
 		int r = store_rescue(d.store, name, drop_one, &d);
 
 		if (r < 0)
-			worst = MAX(worst, fail_rescue(c, r, name));
+			r = fail_rescue(c, r, name);
+		worst = MAX(worst, r);
 	}
 	return dropping_end(&d, worst);
 }
