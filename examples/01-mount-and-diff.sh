@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # 01-mount-and-diff.sh - import a folder, change it in an environment, see
-# what changed, keep it, come back to it, throw it away.
+# what changed, unmount it, bring it back, throw it away.
 #
 # Needs cowfs in PATH. Uses a store of its own and leaves nothing.
 set -euo pipefail
@@ -38,13 +38,11 @@ echo '<h1>News</h1>' >"$dir/pages/news.html"
 echo "what changed:"
 cowfs diff draft
 
-# umount never throws work away unless told to: without a flag it says what
-# is there and keeps it (exit code 4).
-code=0
-cowfs umount draft || code=$?
-[ $code -eq 4 ]
-
-# It comes back as it was.
+# umount never throws work away unless told to: what changed is rescued, and
+# comes back as it was.
+cowfs umount draft
+rescue=$(cowfs rescue ls | awk 'NR == 2 { print $1 }')
+cowfs rescue restore "$rescue" draft
 dir=$(cowfs mount draft)
 grep -q navy "$dir/style.css"
 

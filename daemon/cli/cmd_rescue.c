@@ -113,9 +113,9 @@ static int add_row(void *ctx, const struct rescue *r)
 			   out_str(snapshot),
 			   out_str(base),
 			   out_str(r->source),
-			   out_str(r->git_dir[0] ? r->git_dir : NULL),
-			   out_str(is_in_git(r) ? r->git_ref : NULL),
-			   out_str(is_in_git(r) ? r->git_commit : NULL),
+			   out_str(is_in_git(r) ? r->git_dir : ""),
+			   out_str(is_in_git(r) ? r->git_ref : ""),
+			   out_str(is_in_git(r) ? r->git_commit : ""),
 			   out_bytes(left.data, left.len),
 		   });
 	return buf_error(&left);

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "base/name.h"
-#include "store/store_int.h"
+#include "store/gc_int.h"
 
 /* The strings of a row, in order. */
 enum { TEXTS = 6 };
@@ -239,14 +239,73 @@ int store_rescue_put(struct store *s, const struct rescue *rescue, bool add)
 	return r < 0 ? r : index_txn_commit(&t);
 }
 
-int store_rescue_delete(struct store *s, const char *name)
+static int delete_row(struct store *s, const char *name)
 {
 	_cleanup_index_txn_ struct index_txn t = {0};
-	int r = name_is_label(name) ? index_txn_begin(s->index, true, &t)
-				    : -ENOENT;
+	int r = index_txn_begin(s->index, true, &t);
 
 	if (r == 0)
 		r = index_delete(&t, INDEX_RESCUES,
 				 index_key_of(name, strlen(name)));
 	return r < 0 ? r : index_txn_commit(&t);
+}
+
+/* What is known of the snapshot of a rescue that is deleted. */
+struct dropped {
+	const char *name;
+	struct oid snapshot;
+	bool is_known;
+	bool is_ours; /* its record was made when it was restored */
+	bool is_used;
+};
+
+static int take_snapshot(void *ctx, const struct rescue *r)
+{
+	struct dropped *d = ctx;
+
+	d->snapshot = r->snapshot;
+	return 0;
+}
+
+static int see_record(void *ctx, const struct snapshot_info *info)
+{
+	struct dropped *d = ctx;
+
+	d->is_ours = strcmp(info->message, d->name) == 0;
+	return 0;
+}
+
+static int see_env(void *ctx, const char *name, const struct oid *id)
+{
+	struct dropped *d = ctx;
+
+	d->is_used = d->is_used || oid_equal(id, &d->snapshot);
+	return 0;
+}
+
+/* A record that nobody else needs goes with it; it would go by itself, later.
+ * One that has got a name stays. */
+static void forget_restored(struct store *s, struct dropped *d)
+{
+	int r = store_snapshot(s, &d->snapshot, see_record, d);
+
+	if (r == 0 && d->is_ours)
+		r = store_envs_int(s, see_env, d, NULL);
+	if (r == 0 && d->is_ours && !d->is_used)
+		(void)!store_snapshot_forget(s, &d->snapshot);
+}
+
+int store_rescue_delete(struct store *s, const char *name)
+{
+	struct dropped d = {.name = name};
+	int r = store_rescue(s, name, take_snapshot, &d);
+
+	/* A row that makes no sense can be deleted, too. */
+	if (r < 0 && r != -EFSCORRUPTED)
+		return r;
+	d.is_known = r == 0;
+	r = delete_row(s, name);
+	if (r == 0 && d.is_known)
+		forget_restored(s, &d);
+	return r;
 }
