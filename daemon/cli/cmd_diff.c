@@ -43,7 +43,7 @@ static const struct opt_def options[] = {
 			  "of bigger files only say that they differ (32M)"},
 };
 
-static const struct out_col columns[] = {
+const struct out_col diff_columns[DIFF_COLUMNS] = {
 	{"status", NULL, OUT_STR},
 	{"path", NULL, OUT_STR},
 	{"old_path", NULL, OUT_STR},
@@ -59,7 +59,6 @@ static const struct out_col columns[] = {
 	{"deletions", NULL, OUT_COUNT},
 	{"patch", NULL, OUT_STR},
 };
-enum { LIST_COLUMNS = 9 };
 
 struct ask {
 	bool is_git; /* one of git's forms */
@@ -130,8 +129,8 @@ static int run(struct call *c)
 	uint64_t count = 0;
 	int r = read_options(c, &a);
 
-	out_init(&out, c->json, OUT_LINES, columns,
-		 a.is_git ? ARRAY_SIZE(columns) : LIST_COLUMNS);
+	out_init(&out, c->json, OUT_LINES, diff_columns,
+		 a.is_git ? DIFF_COLUMNS : DIFF_LIST_COLUMNS);
 	if (!r)
 		r = diff_read_args(&j);
 	if (!r)

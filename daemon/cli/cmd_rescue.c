@@ -54,17 +54,6 @@ static const struct out_col drop_columns[] = {
 	{"env", NULL, OUT_STR},
 };
 
-static const struct out_col show_columns[] = {
-	{"status", NULL, OUT_STR},    {"path", NULL, OUT_STR},
-	{"old_path", NULL, OUT_STR},  {"dir", NULL, OUT_BOOL},
-	{"content", NULL, OUT_BOOL},  {"old_size", NULL, OUT_SIZE},
-	{"new_size", NULL, OUT_SIZE}, {"old_mode", NULL, OUT_MODE},
-	{"new_mode", NULL, OUT_MODE}, {"binary", NULL, OUT_BOOL},
-	{"insertions", NULL, OUT_COUNT}, {"deletions", NULL, OUT_COUNT},
-	{"patch", NULL, OUT_STR},
-};
-enum { SHOW_LIST_COLUMNS = 9 };
-
 static int open_store(const struct call *c, struct store **ret)
 {
 	_cleanup_diag_ struct diag diag = {0};
@@ -166,8 +155,8 @@ static int print_diff(const struct call *c, const struct copy *copy)
 	uint64_t count = 0;
 	int r;
 
-	out_init(&o, c->json, OUT_LINES, show_columns,
-		 patch || stat ? ARRAY_SIZE(show_columns) : SHOW_LIST_COLUMNS);
+	out_init(&o, c->json, OUT_LINES, diff_columns,
+		 patch || stat ? DIFF_COLUMNS : DIFF_LIST_COLUMNS);
 	r = diff_open_snapshots(&j, &copy->base, &copy->snapshot);
 	if (r)
 		return r;

@@ -64,6 +64,10 @@ int diff_fail(const struct diff_job *j, const char *path, int err);
 
 /* --- forms: they add to out, and count what differs ----------------------- */
 
+/* Columns of rows; a list of paths has the first of them only. */
+enum { DIFF_COLUMNS = 13, DIFF_LIST_COLUMNS = 9 };
+extern const struct out_col diff_columns[DIFF_COLUMNS];
+
 /* How the list of changed paths looks. */
 enum diff_fields {
 	DIFF_LINES, /* quoted names, tabs */

@@ -121,7 +121,7 @@ static int touch_all(struct freeze *f)
 
 /* --- entries ------------------------------------------------------------- */
 
-static int build_dir(struct freeze *f, uint64_t dir, uint64_t position,
+static int build_dir(struct freeze *f, uint64_t ino, uint64_t position,
 		     unsigned depth, struct tree_entry *t);
 
 static int put(struct freeze *f, enum oid_kind kind, const struct buf *b,
@@ -228,22 +228,30 @@ static int put_left(struct freeze *f, uint64_t position, struct tree_entry *t)
 
 /* --- directories --------------------------------------------------------- */
 
-/* An entry of the base's tree, as it is or as its inode is now. 0: left out. */
-static int put_old(struct freeze *f, uint64_t dir, const struct object *o,
-		   const struct freeze_child *c, uint64_t position, unsigned depth,
+/* The directory that is encoded. */
+struct dir {
+	uint64_t ino;
+	uint64_t position;
+	unsigned depth;
+	struct object *old; /* its tree in the base, pinned, or NULL */
+};
+
+/* An entry of the base's tree, as it is or as its inode is now. */
+static int put_old(struct freeze *f, const struct dir *d,
+		   const struct freeze_child *c, uint64_t position,
 		   struct tree_entry *t)
 {
 	struct base_node n;
 	struct iattr a;
 	int r;
 
-	base_entry_node(&f->e->base, dir, o, c->i, &n);
+	base_entry_node(&f->e->base, d->ino, d->old, c->i, &n);
 	if (itable_find(f->e, n.ino) ||
 	    (S_ISDIR(n.mode) && freeze_is_touched(f, n.ino))) {
 		r = inode_get(f->e, n.ino, &a);
-		return r < 0 ? r : put_inode(f, &a, position, depth, t);
+		return r < 0 ? r : put_inode(f, &a, position, d->depth + 1, t);
 	}
-	tree_entry_at(&o->tree, c->i, t);
+	tree_entry_at(&d->old->tree, c->i, t);
 	if (S_ISDIR(t->mode))
 		return freeze_link_range(f, n.ino - ENV_ROOT, t->below + 1,
 					 position);
@@ -258,11 +266,10 @@ static int note_socket(struct freeze *f)
 }
 
 /* Adds one name to the tree that is built. */
-static int add_child(struct freeze *f, uint64_t dir, const struct object *o,
-		     const struct freeze_child *c, uint64_t position, unsigned depth,
-		     struct tree_builder *b)
+static int add_child(struct freeze *f, const struct dir *d,
+		     const struct freeze_child *c, struct tree_builder *b)
 {
-	uint64_t at = position + b->total + 1;
+	uint64_t at = d->position + b->total + 1;
 	struct tree_entry t;
 	struct iattr a;
 	int r;
@@ -272,13 +279,13 @@ static int add_child(struct freeze *f, uint64_t dir, const struct object *o,
 		if (r <= 0)
 			return r;
 	} else if (!c->ino) {
-		r = put_old(f, dir, o, c, at, depth, &t);
+		r = put_old(f, d, c, at, &t);
 	} else {
 		r = inode_get(f->e, c->ino, &a);
 		if (r >= 0 && S_ISSOCK(a.mode))
 			return note_socket(f);
 		if (r >= 0)
-			r = put_inode(f, &a, at, depth, &t);
+			r = put_inode(f, &a, at, d->depth + 1, &t);
 	}
 	if (r < 0)
 		return r;
@@ -302,9 +309,8 @@ static int put_tree(struct freeze *f, struct tree_builder *b,
 	return r;
 }
 
-static int add_children(struct freeze *f, uint64_t dir, const struct object *o,
-			const struct freeze_list *c, uint64_t position,
-			unsigned depth, struct tree_entry *t)
+static int add_children(struct freeze *f, const struct dir *d,
+			const struct freeze_list *c, struct tree_entry *t)
 {
 	struct tree_builder b = {0};
 	int r = 0;
@@ -313,7 +319,7 @@ static int add_children(struct freeze *f, uint64_t dir, const struct object *o,
 		const struct freeze_child *one = &c->v[i];
 		size_t old = freeze_path_push(f, one->name, one->len);
 
-		r = add_child(f, dir, o, one, position, depth + 1, &b);
+		r = add_child(f, d, one, &b);
 		if (r >= 0)
 			freeze_path_pop(f, old);
 	}
@@ -324,24 +330,24 @@ static int add_children(struct freeze *f, uint64_t dir, const struct object *o,
 }
 
 /* Encodes a directory from its names; sets what its entry says of it. */
-static int build_dir(struct freeze *f, uint64_t dir, uint64_t position,
+static int build_dir(struct freeze *f, uint64_t ino, uint64_t position,
 		     unsigned depth, struct tree_entry *t)
 {
-	const struct inode *in = itable_find(f->e, dir);
+	const struct inode *in = itable_find(f->e, ino);
 	const struct names *names = in ? in->names : NULL;
+	struct dir d = {.ino = ino, .position = position, .depth = depth};
 	struct freeze_list c = {0};
-	struct object *o = NULL;
 	int r = 0;
 
 	if (depth > FORMAT_MAX_DEPTH)
 		return -ENAMETOOLONG;
-	if (dir <= f->e->base.last_ino && !(names && names->opaque))
-		r = base_dir(&f->e->base, dir, &o);
+	if (ino <= f->e->base.last_ino && !(names && names->opaque))
+		r = base_dir(&f->e->base, ino, &d.old);
 	if (r >= 0)
-		r = freeze_list_fill(names, o, &c);
+		r = freeze_list_fill(names, d.old, &c);
 	if (r >= 0)
-		r = add_children(f, dir, o, &c, position, depth, t);
-	base_unpin(&f->e->base, o);
+		r = add_children(f, &d, &c, t);
+	base_unpin(&f->e->base, d.old);
 	freeze_list_fini(&c);
 	return r;
 }

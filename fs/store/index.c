@@ -391,7 +391,7 @@ void index_txn_end(struct index_txn *t)
 
 /* --- rows --------------------------------------------------------------- */
 
-/* A table that is not there is an empty one. */
+/* What is not there is empty. */
 static bool has_table(const struct index_txn *t, enum index_table table)
 {
 	return table < t->index->table_count;
@@ -458,11 +458,10 @@ int index_get(struct index_txn *t, enum index_table table, struct index_key key,
 {
 	MDB_val k = val_of(key);
 	MDB_val v;
-	int rc, len;
+	int len, rc = MDB_NOTFOUND;
 
-	if (!has_table(t, table))
-		return -ENOENT;
-	rc = mdb_get(t->txn, t->index->tables[table], &k, &v);
+	if (has_table(t, table))
+		rc = mdb_get(t->txn, t->index->tables[table], &k, &v);
 	if (rc != 0)
 		return index_error(rc);
 	len = row_check(table, &k, &v);
