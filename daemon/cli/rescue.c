@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "cli/changes.h"
 #include "cli/snaps.h"
 #include "git/ignore.h"
 #include "git/rescue.h"
@@ -48,36 +49,6 @@ void rescued_fini(struct rescued *r)
 {
 	diag_fini(&r->notes);
 	buf_fini(&r->left);
-}
-
-/* --- the list of changes ------------------------------------------------- */
-
-static int add_change(void *ctx, const struct msg *m)
-{
-	struct saving *s = ctx;
-	struct delta_row row = {
-		.kind = (enum delta_kind)msg_get_u64(m, CTL_TAG_KIND, 0),
-		.is_dir = msg_get_u64(m, CTL_TAG_IS_DIR, 0) != 0,
-		.old_size = msg_get_u64(m, CTL_TAG_OLD_SIZE, 0),
-		.new_size = msg_get_u64(m, CTL_TAG_NEW_SIZE, 0),
-		.old_mode = (uint32_t)msg_get_u64(m, CTL_TAG_OLD_MODE, 0),
-		.new_mode = (uint32_t)msg_get_u64(m, CTL_TAG_NEW_MODE, 0),
-		.content_changed = msg_get_u64(m, CTL_TAG_CONTENT, 0) != 0,
-	};
-
-	row.path = (const char *)msg_get(m, CTL_TAG_PATH, 0, &row.path_len);
-	row.old_path = (const char *)msg_get(m, CTL_TAG_OLD_PATH, 0,
-					     &row.old_path_len);
-	return row.path ? gitchanges_add(&s->changes, &row) : -EPROTO;
-}
-
-static int list_changes(struct saving *s)
-{
-	_cleanup_msg_ struct msg request = {0}, done = {0};
-
-	msg_begin(&request, CTL_DIFF);
-	msg_put_str(&request, CTL_TAG_NAME, s->env);
-	return remote_call(s->c, s->fd, &request, add_change, s, &done);
 }
 
 /* --- the view ------------------------------------------------------------ */
@@ -277,7 +248,7 @@ int rescue_env(const struct call *c, int *fd, const char *env,
 	s->policy = policy;
 	s->ret = ret;
 	s->view = -1;
-	r = list_changes(s);
+	r = changes_fetch(c, fd, env, &s->changes);
 	if (!r)
 		r = open_view(s);
 	if (!r)
