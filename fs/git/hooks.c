@@ -28,16 +28,22 @@ struct hooks {
 	char message[ROOM];
 };
 
-static void hooks_fini(struct hooks *h)
+static void hooks_freep(struct hooks **h)
 {
-	if (h->folder[0])
-		(void)!io_remove_tree(AT_FDCWD, h->folder);
+	if (*h && (*h)->folder[0])
+		(void)!io_remove_tree(AT_FDCWD, (*h)->folder);
+	free(*h);
 }
 
-static int hooks_init(struct hooks *h)
+static int hooks_new(struct gittip *t, struct hooks **ret_hooks)
 {
+	struct hooks *h = calloc(1, sizeof *h);
 	const char *top = getenv("TMPDIR");
 
+	if (!h)
+		return -ENOMEM;
+	*ret_hooks = h;
+	h->t = t;
 	(void)snprintf(h->folder, sizeof h->folder, "%s/cowfs-hooks-XXXXXX",
 		       top && *top ? top : "/tmp");
 	if (!mkdtemp(h->folder)) {
@@ -124,31 +130,31 @@ static int run_hook(struct hooks *h, const char *name, const char *arg)
 
 int githooks_before(struct gittip *t, const git_oid *tree, struct buf *message)
 {
-	_cleanup_(hooks_fini) struct hooks h = {.t = t};
-	int r = hooks_init(&h);
+	_cleanup_(hooks_freep) struct hooks *h = NULL;
+	int r = hooks_new(t, &h);
 
 	if (r < 0)
 		return diag_fail(t->odb.diag, r, "hooks: %s", err_text(r));
 	r = gitodb_finish_first(&t->odb);
 	if (r == 0)
-		r = make_index(&h, tree);
+		r = make_index(h, tree);
 	if (r == 0)
-		r = run_hook(&h, "pre-commit", NULL);
+		r = run_hook(h, "pre-commit", NULL);
 	if (r == 0)
-		r = io_write_file(AT_FDCWD, h.message, message->data,
+		r = io_write_file(AT_FDCWD, h->message, message->data,
 				  message->len, false);
 	if (r == 0)
-		r = run_hook(&h, "commit-msg", h.message);
+		r = run_hook(h, "commit-msg", h->message);
 	if (r < 0)
 		return r;
 	buf_clear(message);
-	return io_read_file(AT_FDCWD, h.message, MESSAGE_BYTES, message);
+	return io_read_file(AT_FDCWD, h->message, MESSAGE_BYTES, message);
 }
 
 void githooks_after(struct gittip *t)
 {
-	_cleanup_(hooks_fini) struct hooks h = {.t = t};
+	_cleanup_(hooks_freep) struct hooks *h = NULL;
 
-	if (hooks_init(&h) == 0)
-		(void)!run_hook(&h, "post-commit", NULL);
+	if (hooks_new(t, &h) == 0)
+		(void)!run_hook(h, "post-commit", NULL);
 }

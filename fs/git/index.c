@@ -345,42 +345,35 @@ static int body_read(struct patch *p)
 	return r < 0 ? r : extensions_read(p);
 }
 
-/* Sets in to what the checksum at the end, made anew, is of. */
-static int whole_check(struct patch *p, size_t len, uint8_t hash[SHA1_BYTES],
-		       bool *ret_skipped)
+int gitindex_patch(const void *raw, size_t len, gitindex_fn fn, void *ctx,
+		   struct diag *diag, struct buf *out)
 {
 	static const uint8_t none[SHA1_BYTES];
+	struct patch p = {
+		.raw = raw, .fn = fn, .ctx = ctx, .diag = diag, .out = out};
+	uint8_t hash[SHA1_BYTES];
 	const uint8_t *tail;
+	bool skipped;
+	int r;
 
 	if (len < HEADER_BYTES + SHA1_BYTES)
 		return -EFSCORRUPTED;
 	len -= SHA1_BYTES;
-	tail = p->raw + len;
-	*ret_skipped = !memcmp(tail, none, sizeof none);
-	p->in = bytes_of(p->raw, len);
-	if (*ret_skipped)
-		return 0;
-	hash_of(p->raw, len, hash);
-	return memcmp(tail, hash, SHA1_BYTES) == 0 ? 0 : -EFSBADCRC;
-}
-
-int gitindex_patch(const void *raw, size_t len, gitindex_fn fn, void *ctx,
-		   struct diag *diag, struct buf *out)
-{
-	struct patch p = {
-		.raw = raw, .fn = fn, .ctx = ctx, .diag = diag, .out = out};
-	uint8_t hash[SHA1_BYTES] = {0};
-	bool skipped;
-	int r = whole_check(&p, len, hash, &skipped);
-
-	if (r == 0)
-		r = body_patch(&p);
+	tail = p.raw + len;
+	skipped = !memcmp(tail, none, sizeof none);
+	hash_of(raw, len, hash);
+	if (!skipped && memcmp(tail, hash, sizeof hash) != 0)
+		return -EFSBADCRC;
+	p.in = bytes_of(raw, len);
+	r = body_patch(&p);
 	buf_fini(&p.path);
 	if (r < 0) {
 		buf_clear(out);
 		return r;
 	}
-	if (!skipped)
+	if (skipped)
+		memset(hash, 0, sizeof hash);
+	else
 		hash_of(out->data, out->len, hash);
 	buf_put(out, hash, sizeof hash);
 	return buf_error(out);
@@ -390,12 +383,12 @@ int gitindex_walk(const void *raw, size_t len,
 		  const struct gitindex_reader *reader, struct diag *diag)
 {
 	struct patch p = {.raw = raw, .reader = reader, .diag = diag};
-	uint8_t hash[SHA1_BYTES];
-	bool skipped;
-	int r = whole_check(&p, len, hash, &skipped);
+	int r;
 
-	if (r == 0)
-		r = body_read(&p);
+	if (len < HEADER_BYTES + SHA1_BYTES)
+		return -EFSCORRUPTED;
+	p.in = bytes_of(raw, len - SHA1_BYTES);
+	r = body_read(&p);
 	buf_fini(&p.path);
 	return r;
 }

@@ -66,7 +66,8 @@ struct gitindex_reader {
 	int (*cache_tree)(void *ctx, const uint8_t *data, size_t len);
 	void *ctx;
 };
-/* Reads an index whole, changing nothing. */
+/* Reads an index whole, changing nothing. As git does, without making its
+ * checksum anew: form is checked, and names of objects tell by themselves. */
 _must_check_ int gitindex_walk(const void *raw, size_t len,
 			       const struct gitindex_reader *reader,
 			       struct diag *diag);

@@ -19,13 +19,14 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "git/count_int.h"
 #include "git/head.h"
 #include "git/hooks_int.h"
 #include "git/ref_int.h"
 #include "git/sign_int.h"
 #include "git/tip_int.h"
 
-enum { REF_BYTES = 300, WHY_BYTES = 200, DIFF_BYTES = 8 << 20 };
+enum { REF_BYTES = 300, WHY_BYTES = 200 };
 
 struct saving {
 	const struct gitwork *work;
@@ -277,51 +278,30 @@ static int make_commit(struct saving *s)
 
 /* --- what was saved ------------------------------------------------------- */
 
-static git_tree *tree_of(struct saving *s, const char *commit)
-{
-	_cleanup_git_object_ git_object *found = NULL;
-	git_object *tree = NULL;
-	git_oid id;
-
-	if (*commit && git_oid_fromstr(&id, commit) == 0 &&
-	    git_object_lookup(&found, s->tip.odb.origin, &id,
-			      GIT_OBJECT_COMMIT) == 0 &&
-	    git_object_peel(&tree, found, GIT_OBJECT_TREE) < 0)
-		tree = NULL;
-	return (git_tree *)tree;
-}
-
 /* Counts from the commit that was imported. It is for people: what cannot be
  * counted is no failure. */
 static void count(struct saving *s)
 {
-	_cleanup_git_tree_ git_tree *from = tree_of(s, s->o->base), *to = NULL;
-	git_diff_options options;
-	git_diff_stats *stats = NULL;
-	git_diff *diff = NULL;
+	struct gitcount c = {.files = 0};
+	git_oid base, tree;
+	const bool has_base = *s->o->base &&
+			      git_oid_fromstr(&base, s->o->base) == 0 &&
+			      find_tree(s->tip.odb.origin, &base, &tree) == 0;
 
 	s->result->commits = s->tip.odb.commits + s->result->made;
-	if (git_diff_options_init(&options, GIT_DIFF_OPTIONS_VERSION) < 0)
+	if (gitcount_trees(&s->tip.odb, has_base ? &tree : NULL, &s->tree, &c) <
+	    0)
 		return;
-	options.max_size = DIFF_BYTES;
-	if (git_tree_lookup(&to, s->tip.odb.origin, &s->tree) == 0 &&
-	    git_diff_tree_to_tree(&diff, s->tip.odb.origin, from, to,
-				  &options) == 0 &&
-	    git_diff_get_stats(&stats, diff) == 0) {
-		s->result->files = git_diff_stats_files_changed(stats);
-		s->result->insertions = git_diff_stats_insertions(stats);
-		s->result->deletions = git_diff_stats_deletions(stats);
-	}
-	git_diff_stats_free(stats);
-	git_diff_free(diff);
+	s->result->files = c.files;
+	s->result->insertions = c.insertions;
+	s->result->deletions = c.deletions;
 }
 
 /* --- the whole ------------------------------------------------------------ */
 
 static int make_trees(struct saving *s)
 {
-	git_oid staged;
-	int r = gittip_index(&s->tip, &staged);
+	int r = gittip_index(&s->tip, NULL);
 
 	return r < 0 ? r : gittip_files(&s->tip, &s->tree);
 }

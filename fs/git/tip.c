@@ -219,5 +219,5 @@ int gittip_index(struct gittip *t, git_oid *ret_tree)
 {
 	int r = t->index_error ? build_head(t) : build_index(t);
 
-	return r < 0 ? r : treeedit_write(t->edit, ret_tree);
+	return r < 0 || !ret_tree ? r : treeedit_write(t->edit, ret_tree);
 }

@@ -43,7 +43,8 @@ void gittip_close(struct gittip *t);
 #define _cleanup_gittip_ _cleanup_(gittip_close)
 
 /* Makes a tree of the index: of a conflict our side, or the other when there
- * is none. Without an index: HEAD's, or an empty one. */
+ * is none. Without an index: HEAD's, or an empty one. ret_tree may be NULL: it
+ * is not put then. */
 _must_check_ int gittip_index(struct gittip *t, git_oid *ret_tree);
 /* Makes a tree of the files; after gittip_index. Notes what was left out. */
 _must_check_ int gittip_files(struct gittip *t, git_oid *ret_tree);
