@@ -62,7 +62,7 @@ _must_check_ int diff_open_snapshots(struct diff_job *j, const struct oid *old,
 /* Says that a path on an end cannot be read; err is an errno. */
 int diff_fail(const struct diff_job *j, const char *path, int err);
 
-/* --- forms: they add to out, and count what differs ----------------------- */
+/* --- forms: they add to out, and count what differs ---------------------- */
 
 /* Columns of rows; a list of paths has the first of them only. */
 enum { DIFF_COLUMNS = 13, DIFF_LIST_COLUMNS = 9 };

@@ -44,8 +44,7 @@ bool diff_has_two(const struct diff_job *j)
 	return j->end[DIFF_OLD].arg != NULL;
 }
 
-/* --- arguments -------------------------------------------------------------
- */
+/* --- arguments ----------------------------------------------------------- */
 
 static bool is_env(const struct call *c, const char *name)
 {
@@ -134,8 +133,7 @@ bool diff_wants(const struct diff_job *j, const char *path, size_t len)
 	return !j->only.count;
 }
 
-/* --- what may differ -------------------------------------------------------
- */
+/* --- what may differ ----------------------------------------------------- */
 
 static int add_path(void *ctx, const char *path, size_t len)
 {
@@ -172,8 +170,7 @@ static int ask_rows(struct diff_job *j, const struct diff_end *end)
 	return remote_call(j->c, &j->fd, &request, add_row, j, &done);
 }
 
-/* --- ends --------------------------------------------------------------------
- */
+/* --- ends ---------------------------------------------------------------- */
 
 static int read_env(struct diff_job *j, struct diff_end *end,
 		    const struct msg *done)
@@ -322,8 +319,7 @@ int diff_open_snapshots(struct diff_job *j, const struct oid *old,
 	return open_sides(j);
 }
 
-/* --- looking at both ---------------------------------------------------------
- */
+/* --- looking at both ----------------------------------------------------- */
 
 int diff_look(const struct diff_job *j, const char *path,
 	      struct side_node ret_nodes[2])

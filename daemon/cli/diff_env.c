@@ -4,7 +4,7 @@
  * sends rows in order; here they only get their form.
  *
  * With PATHS a rename of which one name is wanted is what it looks like from
- * there: an addition or a deletion.
+ * there: an addition, or a deletion, which then has another place in the order.
  */
 #include "cli/diff_int.h"
 
@@ -13,10 +13,8 @@
 #include "env/delta.h"
 
 struct printer {
-	struct diff_job *j;
-	struct out *out;
-	enum diff_fields fields;
-	uint64_t rows;
+	const struct diff_job *j;
+	struct diff_rows rows;
 };
 
 static const char *status_of(uint64_t kind)
@@ -87,17 +85,14 @@ static int add_row(void *ctx, const struct msg *m)
 	row.old_path = path_of(m, CTL_TAG_OLD_PATH, &row.old_path_len);
 	if (!row.path)
 		return -EPROTO;
-	if (!limit_rename(p->j, &row))
-		return 0;
-	p->rows++;
-	return diff_put_row(p->out, p->fields, &row);
+	return limit_rename(p->j, &row) ? diff_rows_add(&p->rows, &row) : 0;
 }
 
 int diff_list_env(struct diff_job *j, enum diff_fields fields, bool times,
 		  struct out *out, uint64_t *ret_count)
 {
 	_cleanup_msg_ struct msg request = {0}, done = {0};
-	struct printer p = {.j = j, .out = out, .fields = fields};
+	struct printer p = {.j = j};
 	struct diff_end *end = &j->end[DIFF_NEW];
 	int r = remote_connect_env(j->c, end->arg, REMOTE_WITHIN, &j->fd,
 				   end->name);
@@ -109,6 +104,9 @@ int diff_list_env(struct diff_job *j, enum diff_fields fields, bool times,
 	if (times)
 		msg_put_u64(&request, CTL_TAG_FLAGS, CTL_FLAG_TIMES);
 	r = remote_call(j->c, &j->fd, &request, add_row, &p, &done);
-	*ret_count = p.rows;
+	*ret_count = p.rows.count;
+	if (r == CODE_DONE)
+		diff_rows_print(&p.rows, fields, out);
+	diff_rows_fini(&p.rows);
 	return r;
 }

@@ -57,8 +57,7 @@ struct printer {
 	uint64_t rows;
 };
 
-/* --- looking -----------------------------------------------------------------
- */
+/* --- looking ------------------------------------------------------------- */
 
 /* Whether a part of the path is ".git". */
 static bool is_in_git(const char *path)
@@ -170,8 +169,23 @@ static int read_side(void *ctx, enum gitdiff_side side, const char *path,
 	return r < 0 ? r : side_read(s, path, &node, fn, fn_ctx);
 }
 
-/* --- printing ----------------------------------------------------------------
- */
+/* The same for big files. */
+static int is_same(void *ctx, const char *old_path, const char *new_path)
+{
+	const struct printer *p = ctx;
+	struct side_node old, now;
+	struct side_file a = {p->j->end[DIFF_OLD].side, old_path, &old};
+	struct side_file b = {p->j->end[DIFF_NEW].side, new_path, &now};
+	int r = side_look(a.side, old_path, &old);
+
+	if (r == 0)
+		r = side_look(b.side, new_path, &now);
+	if (r == -ENOENT)
+		r = -ESTALE;
+	return r < 0 ? r : side_is_same(&a, &b);
+}
+
+/* --- printing ------------------------------------------------------------ */
 
 /* As cmd_diff.c has the columns. */
 static void put_json(struct printer *p, const struct gitdiff_row *row)
@@ -229,8 +243,9 @@ static void say_left(const struct printer *p)
 
 static int walk_once(struct printer *p, uint64_t max, struct diag *diag)
 {
+	const struct gitdiff_reader reader = {read_side, is_same, p};
 	struct gitdiff *d = NULL;
-	int r = gitdiff_new(read_side, p, max, diag, &d);
+	int r = gitdiff_new(&reader, max, diag, &d);
 
 	for (size_t i = 0; r == 0 && i < p->j->paths.count; i++) {
 		const char *path = p->j->paths.v[i];

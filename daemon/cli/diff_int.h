@@ -21,7 +21,7 @@ _must_check_ int diff_xattrs(const struct diff_job *j, const char *path,
 
 /* One line of the list; directories have no '/' at the end yet. */
 struct diff_row {
-	const char *status; /* "A" "M" "D" "T" "R100" */
+	const char *status; /* "A" "M" "D" "T" "R100": static */
 	const char *path;   /* "" is the root */
 	size_t path_len;
 	const char *old_path; /* NULL: none */
@@ -31,8 +31,19 @@ struct diff_row {
 	uint64_t old_size, new_size;
 	uint32_t old_mode, new_mode;
 };
-_must_check_ int diff_put_row(struct out *out, enum diff_fields fields,
-			      const struct diff_row *row);
+
+/* Rows, with copies of their paths as they are shown. */
+struct diff_rows {
+	struct diff_row *v;
+	size_t count;
+	size_t cap;
+};
+void diff_rows_fini(struct diff_rows *rows);
+_must_check_ int diff_rows_add(struct diff_rows *rows,
+			       const struct diff_row *row);
+/* Adds them to out, sorted by their paths. */
+void diff_rows_print(struct diff_rows *rows, enum diff_fields fields,
+		     struct out *out);
 
 void diff_list_fini(struct diff_list *l);
 _must_check_ int diff_list_add(struct diff_list *l, const char *path,

@@ -3,7 +3,7 @@
  * diff_two.c - the list of changed paths between two ends.
  *
  * Each path that may differ is looked up at both. Content is compared by the
- * names of objects between snapshots, else by hashes, and only when sizes are
+ * names of objects between snapshots, else by bytes, and only when sizes are
  * equal. A deletion and an addition of the same content and attributes are a
  * rename; empty files are too alike for that.
  */
@@ -15,6 +15,8 @@
 
 #include "base/err.h"
 #include "git/index.h"
+
+enum { HASH_MAX = 1 << 20 };
 
 struct entry {
 	const char *path;
@@ -55,23 +57,18 @@ static int hash(struct entries *e, const char *path, int end,
 	return r;
 }
 
-/* 1, 0 or an error. */
-static int is_same_content(struct entries *e, const char *path,
-			   const struct side_node n[2])
+/* Compares the same thing at both ends, or two paths; 1, 0 or an error. */
+static int is_same_content(struct entries *e, const struct entry *old,
+			   const struct entry *now)
 {
-	uint8_t a[GITINDEX_NAME_BYTES], b[GITINDEX_NAME_BYTES];
-	int r;
+	const struct side_node *a = &old->nodes[0], *b = &now->nodes[1];
 
-	if (n[0].size != n[1].size)
-		return 0;
-	if (!S_ISREG(n[0].mode) && !S_ISLNK(n[0].mode))
-		return n[0].rdev == n[1].rdev;
-	if (S_ISREG(n[0].mode) && !e->j->end[0].is_env && !e->j->end[1].is_env)
-		return oid_equal(&n[0].content, &n[1].content);
-	r = hash(e, path, 0, &n[0], a);
-	if (r == 0)
-		r = hash(e, path, 1, &n[1], b);
-	return r < 0 ? r : !memcmp(a, b, sizeof a);
+	if (!S_ISREG(a->mode) && !S_ISLNK(a->mode))
+		return a->rdev == b->rdev;
+	e->at = now->path;
+	return side_is_same(
+		&(struct side_file){e->j->end[0].side, old->path, a},
+		&(struct side_file){e->j->end[1].side, now->path, b});
 }
 
 static bool is_same_time(const struct side_node n[2])
@@ -90,7 +87,7 @@ static int differs(struct entries *e, struct entry *x)
 		x->content = true;
 		return 1;
 	}
-	r = S_ISDIR(n[0].mode) ? 1 : is_same_content(e, x->path, n);
+	r = S_ISDIR(n[0].mode) ? 1 : is_same_content(e, x, x);
 	if (r < 0)
 		return r;
 	x->content = r == 0;
@@ -186,15 +183,27 @@ static int need_hash(struct entries *e, struct entry *x)
 	return r;
 }
 
+/* Many small files may be of one size, so they are hashed once each; big ones
+ * are few. 1, 0 or an error. */
+static int is_alike(struct entries *e, struct entry *old, struct entry *now)
+{
+	int r;
+
+	if (old->nodes[0].size > HASH_MAX)
+		return is_same_content(e, old, now);
+	r = need_hash(e, old);
+	if (r == 0)
+		r = need_hash(e, now);
+	return r < 0 ? r : !memcmp(old->hash, now->hash, sizeof old->hash);
+}
+
 /* 1: one is the other by another name. */
 static int is_pair(struct entries *e, struct entry *old, struct entry *now)
 {
 	_cleanup_buf_ struct buf a = {0}, b = {0};
-	int r = need_hash(e, old);
+	int r = is_alike(e, old, now);
 
-	if (r == 0)
-		r = need_hash(e, now);
-	if (r < 0 || memcmp(old->hash, now->hash, sizeof old->hash) != 0)
+	if (r <= 0)
 		return r;
 	r = side_xattrs(e->j->end[0].side, old->path, &old->nodes[0], &a);
 	if (r == 0)
@@ -253,8 +262,7 @@ static int pair(struct entries *e)
 	return r;
 }
 
-/* --- rows ------------------------------------------------------------------
- */
+/* --- rows ---------------------------------------------------------------- */
 
 static const char *status_of(const struct entry *x)
 {
@@ -268,52 +276,46 @@ static const char *status_of(const struct entry *x)
 									  : "T";
 }
 
-static int print(struct entries *e, enum diff_fields fields, struct out *out,
-		 uint64_t *ret_count)
+static int add_row(const struct entry *x, struct diff_rows *rows)
 {
-	for (size_t i = 0; i < e->count; i++) {
-		const struct entry *x = &e->v[i];
-		const struct side_node *old =
-			x->from ? &x->from->nodes[0] : &x->nodes[0];
-		const struct side_node *now = &x->nodes[1];
-		struct diff_row row = {
-			.status = status_of(x),
-			.path = x->path,
-			.path_len = strlen(x->path),
-			.is_dir = S_ISDIR(now->mode ? now->mode : old->mode),
-			.content = x->content && !x->from,
-			.old_size = old->size,
-			.new_size = now->size,
-			.old_mode = old->mode,
-			.new_mode = now->mode,
-		};
-		int r;
+	const struct side_node *old =
+		x->from ? &x->from->nodes[0] : &x->nodes[0];
+	const struct side_node *now = &x->nodes[1];
+	struct diff_row row = {
+		.status = status_of(x),
+		.path = x->path,
+		.path_len = strlen(x->path),
+		.is_dir = S_ISDIR(now->mode ? now->mode : old->mode),
+		.content = x->content && !x->from,
+		.old_size = old->size,
+		.new_size = now->size,
+		.old_mode = old->mode,
+		.new_mode = now->mode,
+	};
 
-		if (x->is_gone_elsewhere)
-			continue;
-		if (x->from) {
-			row.old_path = x->from->path;
-			row.old_path_len = strlen(row.old_path);
-		}
-		++*ret_count;
-		r = diff_put_row(out, fields, &row);
-		if (r < 0)
-			return r;
+	if (x->from) {
+		row.old_path = x->from->path;
+		row.old_path_len = strlen(row.old_path);
 	}
-	return 0;
+	return diff_rows_add(rows, &row);
 }
 
 int diff_list_two(struct diff_job *j, enum diff_fields fields, bool times,
 		  struct out *out, uint64_t *ret_count)
 {
 	struct entries e = {.j = j, .times = times, .at = "changes"};
+	struct diff_rows rows = {0};
 	int r = collect(&e);
 
 	if (r == 0)
 		r = pair(&e);
-	*ret_count = 0;
+	for (size_t i = 0; i < e.count && r == 0; i++)
+		if (!e.v[i].is_gone_elsewhere)
+			r = add_row(&e.v[i], &rows);
+	*ret_count = rows.count;
 	if (r == 0)
-		r = print(&e, fields, out, ret_count);
+		diff_rows_print(&rows, fields, out);
+	diff_rows_fini(&rows);
 	free(e.v);
 	return r < 0 ? diff_fail(j, e.at, r) : CODE_DONE;
 }

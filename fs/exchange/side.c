@@ -10,7 +10,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/io.h"
+#include "object/format.h"
 #include "store/store.h"
 
 static int side_new(struct side **ret_side)
@@ -120,4 +123,83 @@ int side_xattrs(struct side *s, const char *path, const struct side_node *node,
 	return oid_is_null(&node->xattrs)
 		       ? 0
 		       : store_get(s->store, &node->xattrs, out);
+}
+
+/* --- comparing ----------------------------------------------------------- */
+
+/* The content that is read comes in pieces; that of the other is at fd, or
+ * whole in bytes. */
+struct other {
+	int fd;
+	struct buf bytes;
+	uint8_t *piece;
+	uint64_t at;
+};
+
+/* Ends a reading; no system call has it. */
+enum { DIFFERENT = -ECANCELED };
+
+static int compare_bytes(void *ctx, const void *data, size_t len)
+{
+	struct other *o = ctx;
+	const uint8_t *there = o->piece;
+	ssize_t n;
+
+	if (o->fd >= 0) {
+		n = io_pread(o->fd, o->piece, len, o->at);
+		if (n < 0)
+			return (int)n;
+	} else {
+		n = (ssize_t)MIN(len, o->bytes.len - (size_t)o->at);
+		there = o->bytes.data + o->at;
+	}
+	if ((size_t)n != len || memcmp(data, there, len) != 0)
+		return DIFFERENT;
+	o->at += len;
+	return 0;
+}
+
+static int append(void *ctx, const void *data, size_t len)
+{
+	buf_put(ctx, data, len);
+	return buf_error(ctx);
+}
+
+static int compare(const struct side_file *a, const struct side_file *b,
+		   struct other *o)
+{
+	int r;
+
+	if (S_ISLNK(b->node->mode))
+		r = side_read(b->side, b->path, b->node, append, &o->bytes);
+	else
+		r = side_mount_open(b->side, b->path, &o->fd);
+	if (r == 0)
+		r = side_read(a->side, a->path, a->node, compare_bytes, o);
+	if (r < 0)
+		return r == DIFFERENT ? 0 : r;
+	return o->at == a->node->size ? 1 : -ESTALE;
+}
+
+int side_is_same(const struct side_file *a, const struct side_file *b)
+{
+	const bool stored = a->side->store && b->side->store;
+	struct other o = {.fd = -1};
+	int r;
+
+	if ((a->node->mode & S_IFMT) != (b->node->mode & S_IFMT) ||
+	    a->node->size != b->node->size)
+		return 0;
+	if (stored && S_ISREG(a->node->mode))
+		return oid_equal(&a->node->content, &b->node->content);
+	o.piece = malloc(FORMAT_CHUNK_BYTES);
+	if (!o.piece)
+		return -ENOMEM;
+	/* the other one is where bytes can be had from any place */
+	r = b->side->store && !stored ? compare(b, a, &o) : compare(a, b, &o);
+	if (o.fd >= 0)
+		(void)close(o.fd);
+	buf_fini(&o.bytes);
+	free(o.piece);
+	return r;
 }

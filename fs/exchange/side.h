@@ -59,6 +59,16 @@ typedef int (*side_bytes_fn)(void *ctx, const void *data, size_t len);
 _must_check_ int side_read(struct side *s, const char *path,
 			   const struct side_node *node, side_bytes_fn fn,
 			   void *ctx);
+/* A file or link on a side. */
+struct side_file {
+	struct side *side;
+	const char *path;
+	const struct side_node *node;
+};
+/* Compares contents, reading no further than to the first difference: 1 when
+ * they are the same, else 0. */
+_must_check_ int side_is_same(const struct side_file *a,
+			      const struct side_file *b);
 /* Appends the extended attributes in the form of xset.h; none: nothing. */
 _must_check_ int side_xattrs(struct side *s, const char *path,
 			     const struct side_node *node, struct buf *out);

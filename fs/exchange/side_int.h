@@ -46,6 +46,8 @@ _must_check_ int side_mount_look(struct side *s, const char *path,
 _must_check_ int side_mount_is_empty(struct side *s, const char *path);
 _must_check_ int side_mount_read(struct side *s, const struct side_node *node,
 				 const char *path, side_bytes_fn fn, void *ctx);
+/* Opens a regular file for reading. */
+_must_check_ int side_mount_open(struct side *s, const char *path, int *ret_fd);
 _must_check_ int side_mount_xattrs(struct side *s, const char *path,
 				   struct buf *out);
 

@@ -162,8 +162,7 @@ static int read_link(const struct side *s, const char *name, side_bytes_fn fn,
 	return fn(ctx, target, (size_t)n);
 }
 
-int side_mount_read(struct side *s, const struct side_node *node,
-		    const char *path, side_bytes_fn fn, void *ctx)
+int side_mount_open(struct side *s, const char *path, int *ret_fd)
 {
 	_cleanup_close_ int fd = -1;
 	const char *name;
@@ -172,8 +171,6 @@ int side_mount_read(struct side *s, const struct side_node *node,
 
 	if (r < 0)
 		return r;
-	if (S_ISLNK(node->mode))
-		return read_link(s, name, fn, ctx);
 	/* a fifo in its place must not make us wait */
 	fd = openat(dir_of(s), name,
 		    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -181,7 +178,25 @@ int side_mount_read(struct side *s, const struct side_node *node,
 		return errno == ELOOP || errno == ENXIO ? -ESTALE : -errno;
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	return S_ISREG(st.st_mode) ? read_file(fd, fn, ctx) : -ESTALE;
+	if (!S_ISREG(st.st_mode))
+		return -ESTALE;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int side_mount_read(struct side *s, const struct side_node *node,
+		    const char *path, side_bytes_fn fn, void *ctx)
+{
+	_cleanup_close_ int fd = -1;
+	const char *name;
+	int r;
+
+	if (S_ISLNK(node->mode)) {
+		r = locate(s, path, &name);
+		return r < 0 ? r : read_link(s, name, fn, ctx);
+	}
+	r = side_mount_open(s, path, &fd);
+	return r < 0 ? r : read_file(fd, fn, ctx);
 }
 
 /* --- extended attributes ------------------------------------------------- */

@@ -4,9 +4,9 @@
  * libgit2 compares them, pairs renames and makes the lines of patches.
  *
  * Files over the limit would have to be in memory for that. They are taken out
- * of the indexes and told of here: renamed without a change, or different.
- * The lines before the content are made here for all (gitdiff_text.c): libgit2
- * quotes names, and shortens ids, in other ways than git.
+ * of the indexes (diff_big.c). The lines before the content are made here for
+ * all (gitdiff_text.c): libgit2 quotes names, and shortens ids, in other ways
+ * than git.
  *
  * A change of kind is a deletion and an addition at one path, as git has it in
  * patches; both rows come one after the other.
@@ -35,7 +35,7 @@ uint32_t gitdiff_mode(uint32_t mode)
 			      : GIT_FILEMODE_BLOB;
 }
 
-int gitdiff_new(gitdiff_read_fn read, void *ctx, uint64_t limit,
+int gitdiff_new(const struct gitdiff_reader *reader, uint64_t limit,
 		struct diag *diag, struct gitdiff **ret_diff)
 {
 	struct gitdiff *d = calloc(1, sizeof *d);
@@ -43,8 +43,7 @@ int gitdiff_new(gitdiff_read_fn read, void *ctx, uint64_t limit,
 
 	if (!d)
 		return -ENOMEM;
-	d->read = read;
-	d->ctx = ctx;
+	d->reader = *reader;
 	/* an index counts bytes in 32 bits */
 	d->limit = MIN(limit, (uint64_t)INT32_MAX);
 	d->diag = diag;
@@ -75,8 +74,7 @@ void gitdiff_free(struct gitdiff *d)
 	free(d);
 }
 
-/* --- adding ----------------------------------------------------------------
- */
+/* --- adding -------------------------------------------------------------- */
 
 static int half_new(struct gitdiff *d, enum gitdiff_side side, const char *path,
 		    const struct gitdiff_file *file, struct gitdiff_half **ret)
@@ -104,22 +102,6 @@ static int half_new(struct gitdiff *d, enum gitdiff_side side, const char *path,
 	return h->path ? 0 : -ENOMEM;
 }
 
-static int big_add(struct gitdiff *d, struct gitdiff_half *old,
-		   struct gitdiff_half *now)
-{
-	if (d->big_count == d->big_cap) {
-		const size_t cap = d->big_cap ? d->big_cap * 2 : 8;
-		struct gitdiff_big *v = realloc(d->bigs, cap * sizeof *v);
-
-		if (!v)
-			return -ENOMEM;
-		d->bigs = v;
-		d->big_cap = cap;
-	}
-	d->bigs[d->big_count++] = (struct gitdiff_big){{old, now}};
-	return 0;
-}
-
 /* Puts a half into its index; 1: git takes no such name. */
 static int put_half(struct gitdiff *d, const struct gitdiff_half *h)
 {
@@ -145,12 +127,6 @@ static bool is_big(const struct gitdiff *d, const struct gitdiff_half *h)
 	return h && h->file.size > d->limit;
 }
 
-static bool is_equal(const struct gitdiff_half *a, const struct gitdiff_half *b)
-{
-	return a && b && a->file.mode == b->file.mode &&
-	       git_oid_equal(&a->id, &b->id);
-}
-
 /* Takes a pair that is over the limit out of libgit2's hands. */
 static int set_aside(struct gitdiff *d, struct gitdiff_half *halves[2])
 {
@@ -162,7 +138,7 @@ static int set_aside(struct gitdiff *d, struct gitdiff_half *halves[2])
 					     0);
 	if (r < 0)
 		return gitlib_fail(d->diag, r, "libgit2");
-	return big_add(d, halves[0], halves[1]);
+	return gitdiff_big_add(d, halves);
 }
 
 /* One path of one kind. */
@@ -179,19 +155,21 @@ static int add_pair(struct gitdiff *d, const char *path,
 		/* the name first: what is left out is not read */
 		if (r == 0)
 			r = put_half(d, halves[side]);
-		if (r == 0)
-			r = gitdiff_hash(d, halves[side]);
-		if (r == 0)
-			r = put_half(d, halves[side]);
 	}
 	if (r)
 		return r;
-	if (!is_equal(halves[0], halves[1]) &&
-	    (is_big(d, halves[0]) || is_big(d, halves[1])))
+	if (is_big(d, halves[0]) || is_big(d, halves[1]))
 		return set_aside(d, halves);
+	for (int side = 0; r == 0 && side < 2; side++) {
+		if (!halves[side])
+			continue;
+		r = gitdiff_hash(d, halves[side]);
+		if (r == 0)
+			r = put_half(d, halves[side]);
+	}
 	d->alone[0] += halves[0] && !halves[1];
 	d->alone[1] += halves[1] && !halves[0];
-	return 0;
+	return r;
 }
 
 int gitdiff_add(struct gitdiff *d, const char *path,
@@ -210,8 +188,7 @@ int gitdiff_add(struct gitdiff *d, const char *path,
 		 : add_pair(d, path, (struct gitdiff_file[]){none, files[1]});
 }
 
-/* --- rows ------------------------------------------------------------------
- */
+/* --- rows ---------------------------------------------------------------- */
 
 /* What a row comes from: number i of libgit2's, or of those set aside. */
 struct item {
@@ -227,25 +204,6 @@ static int item_compare(const void *a, const void *b)
 	const int c = strcmp(x->path, y->path);
 
 	return c ? c : (int)y->is_gone - (int)x->is_gone;
-}
-
-/* Pairs big files that only changed their name. */
-static void pair_bigs(struct gitdiff *d)
-{
-	for (size_t i = 0; i < d->big_count; i++) {
-		struct gitdiff_big *gone = &d->bigs[i];
-
-		for (size_t j = 0; j < d->big_count && gone->half[0]; j++) {
-			struct gitdiff_big *made = &d->bigs[j];
-
-			if (gone->half[1] || made->half[0] || !made->half[1] ||
-			    !git_oid_equal(&gone->half[0]->id,
-					   &made->half[1]->id))
-				continue;
-			made->half[0] = gone->half[0];
-			gone->half[0] = NULL;
-		}
-	}
 }
 
 static int compare(struct gitdiff *d, bool want_patch, git_diff **ret)
@@ -296,7 +254,7 @@ static int items_make(struct gitdiff *d, git_diff *diff,
 	for (size_t i = 0; i < d->big_count; i++) {
 		struct gitdiff_half *const *h = d->bigs[i].half;
 
-		if (!h[0] && !h[1])
+		if (!gitdiff_big_differs(&d->bigs[i]))
 			continue;
 		items[count++] = (struct item){
 			.path = h[1] ? h[1]->path : h[0]->path,
@@ -382,47 +340,12 @@ static int walk_delta(struct walk *w, size_t i)
 	r = count_lines(w->d, w->diff, i, &row, &patch);
 	if (r == 0 && w->patch) {
 		gitdiff_put_header(w->patch, &t);
-		if (patch)
+		if (patch && row.content_differs)
 			r = gitdiff_put_content(w->patch, &t, patch);
 		if (r < 0)
 			return gitdiff_fail(w->d, r, row.path);
 	}
 	return r < 0 ? r : w->fn(w->ctx, &row);
-}
-
-static int walk_big(struct walk *w, const struct gitdiff_big *big)
-{
-	static const git_oid none;
-	const struct gitdiff_half *old = big->half[0], *now = big->half[1];
-	struct gitdiff_row row = {
-		.status = !old	 ? 'A'
-			  : !now ? 'D'
-				 : 'M',
-		.path = now ? now->path : old->path,
-		.old_path = old ? old->path : now->path,
-		.is_binary = true,
-		.patch = w->patch,
-	};
-	struct gitdiff_text t = {
-		&row, {old ? &old->id : &none, now ? &now->id : &none}};
-	const bool same = git_oid_equal(t.id[0], t.id[1]);
-
-	if (old)
-		row.old_file = old->file;
-	if (now)
-		row.new_file = now->file;
-	if (row.status == 'M' && strcmp(row.path, row.old_path) != 0) {
-		row.status = 'R';
-		row.similarity = 100;
-	}
-	row.is_big = !same;
-	row.content_differs = !same;
-	if (w->patch) {
-		gitdiff_put_header(w->patch, &t);
-		if (!same)
-			gitdiff_put_differ(w->patch, &t);
-	}
-	return w->fn(w->ctx, &row);
 }
 
 static int walk_items(struct walk *w)
@@ -431,12 +354,14 @@ static int walk_items(struct walk *w)
 	size_t count = 0;
 	int r;
 
-	pair_bigs(w->d);
-	r = items_make(w->d, w->diff, &items, &count);
+	r = gitdiff_big_compare(w->d);
+	if (r >= 0)
+		r = items_make(w->d, w->diff, &items, &count);
 	for (size_t i = 0; r >= 0 && i < count; i++) {
 		if (w->patch)
 			buf_clear(w->patch);
-		r = items[i].is_big ? walk_big(w, &w->d->bigs[items[i].i])
+		r = items[i].is_big ? gitdiff_big_row(&w->d->bigs[items[i].i],
+						      w->patch, w->fn, w->ctx)
 				    : walk_delta(w, items[i].i);
 		if (r >= 0 && w->patch)
 			r = buf_error(w->patch);

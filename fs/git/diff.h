@@ -26,9 +26,14 @@ enum gitdiff_side { GITDIFF_OLD, GITDIFF_NEW };
 
 /* Hands on the content of a file, or the target of a link, in pieces. */
 typedef int (*gitdiff_bytes_fn)(void *ctx, const void *data, size_t len);
-typedef int (*gitdiff_read_fn)(void *ctx, enum gitdiff_side side,
-			       const char *path, gitdiff_bytes_fn fn,
-			       void *fn_ctx);
+struct gitdiff_reader {
+	int (*read)(void *ctx, enum gitdiff_side side, const char *path,
+		    gitdiff_bytes_fn fn, void *fn_ctx);
+	/* Whether an old path and a new one have the same content: 1 or 0. It
+	 * is asked for big files. */
+	int (*is_same)(void *ctx, const char *old_path, const char *new_path);
+	void *ctx;
+};
 
 /* What stands at a path on one side; mode is 0 when nothing does that git can
  * hold. */
@@ -56,8 +61,9 @@ struct gitdiff_row {
 uint32_t gitdiff_mode(uint32_t mode);
 
 /* limit: bytes of the biggest file whose content is looked at. */
-_must_check_ int gitdiff_new(gitdiff_read_fn read, void *ctx, uint64_t limit,
-			     struct diag *diag, struct gitdiff **ret_diff);
+_must_check_ int gitdiff_new(const struct gitdiff_reader *reader,
+			     uint64_t limit, struct diag *diag,
+			     struct gitdiff **ret_diff);
 void gitdiff_free(struct gitdiff *d);
 /* Adds a path that may differ. Returns 1 when git takes no file of that name
  * (".git" and what may be taken for it): then it is left out. */

@@ -22,18 +22,18 @@ struct gitdiff_half {
 	enum gitdiff_side side;
 	char *path;
 	struct gitdiff_file file;
-	git_oid id;
+	git_oid id; /* zero when it is over the limit */
 };
 
-/* What may be over the limit: taken care of here, not by libgit2. */
+/* A pair of which one is over the limit: compared here, not by libgit2. */
 struct gitdiff_big {
 	struct gitdiff_half *half[2]; /* NULL: not there */
+	bool is_same;		      /* the content */
 };
 
 struct gitdiff {
 	struct git_odb_backend backend; /* first: libgit2 hands it back */
-	gitdiff_read_fn read;
-	void *ctx;
+	struct gitdiff_reader reader;
 	uint64_t limit;
 	struct diag *diag;
 	git_odb *odb;
@@ -58,8 +58,19 @@ _must_check_ int gitdiff_open(struct gitdiff *d);
 /* What a call of libgit2 that failed means, with the path at hand. */
 int gitdiff_fail(struct gitdiff *d, int code, const char *path);
 
-/* --- text (gitdiff_text.c)
- * ---------------------------------------------------- */
+/* --- files over the limit (diff_big.c) ------------------------------------ */
+
+_must_check_ int gitdiff_big_add(struct gitdiff *d,
+				 struct gitdiff_half *const halves[2]);
+/* Compares contents, and pairs what only changed its name. */
+_must_check_ int gitdiff_big_compare(struct gitdiff *d);
+bool gitdiff_big_differs(const struct gitdiff_big *big);
+/* Calls back with a row; the patch, when one is wanted, goes to patch. */
+_must_check_ int gitdiff_big_row(const struct gitdiff_big *big,
+				 struct buf *patch, gitdiff_row_fn fn,
+				 void *ctx);
+
+/* --- text (diff_text.c) -------------------------------------------------- */
 
 struct gitdiff_text {
 	const struct gitdiff_row *row;

@@ -41,8 +41,7 @@ static struct gitdiff_half *find(const struct gitdiff *d, const git_oid *id)
 	return NULL;
 }
 
-/* --- naming ----------------------------------------------------------------
- */
+/* --- naming -------------------------------------------------------------- */
 
 struct count {
 	struct gitblob blob;
@@ -64,7 +63,7 @@ int gitdiff_hash(struct gitdiff *d, struct gitdiff_half *h)
 	int r;
 
 	gitblob_begin(&c.blob, h->file.size);
-	r = d->read(d->ctx, h->side, h->path, add_bytes, &c);
+	r = d->reader.read(d->reader.ctx, h->side, h->path, add_bytes, &c);
 	if (r == 0 && c.bytes != h->file.size)
 		r = -ESTALE;
 	if (r < 0) {
@@ -77,8 +76,7 @@ int gitdiff_hash(struct gitdiff *d, struct gitdiff_half *h)
 	return hmap_insert(&d->blobs, &h->node, hash_of(&h->id));
 }
 
-/* --- the back end -----------------------------------------------------------
- */
+/* --- the back end -------------------------------------------------------- */
 
 struct fill {
 	uint8_t *data;
@@ -109,7 +107,7 @@ static int read_object(void **ret_data, size_t *ret_len, git_object_t *ret_type,
 	f.data = git_odb_backend_data_alloc(backend, f.size + 1);
 	if (!f.data)
 		return GIT_ERROR;
-	r = d->read(d->ctx, h->side, h->path, fill_bytes, &f);
+	r = d->reader.read(d->reader.ctx, h->side, h->path, fill_bytes, &f);
 	if (r == 0 && f.at != f.size)
 		r = -ESTALE;
 	if (r < 0) {
