@@ -41,12 +41,12 @@ static const struct opt_def options[] = {
 };
 
 static const struct out_col list_columns[] = {
-	{"rescue", "RESCUE", OUT_STR},	 {"env", "ENV", OUT_STR},
-	{"where", "WHERE", OUT_STR},	 {"time", "TIME", OUT_TIME},
-	{"files", "FILES", OUT_COUNT},	 {"snapshot", NULL, OUT_ID},
-	{"base", NULL, OUT_ID},		 {"source", "FROM", OUT_STR},
-	{"git_dir", NULL, OUT_STR},	 {"git_ref", NULL, OUT_STR},
-	{"git_commit", NULL, OUT_STR},	 {"left", NULL, OUT_LIST},
+	{"rescue", "RESCUE", OUT_STR}, {"env", "ENV", OUT_STR},
+	{"where", "WHERE", OUT_STR},   {"time", "TIME", OUT_TIME},
+	{"files", "FILES", OUT_COUNT}, {"snapshot", NULL, OUT_ID},
+	{"base", NULL, OUT_ID},	       {"source", "FROM", OUT_STR},
+	{"git_dir", NULL, OUT_STR},    {"git_ref", NULL, OUT_STR},
+	{"git_commit", NULL, OUT_STR}, {"left", NULL, OUT_LIST},
 };
 
 static const struct out_col drop_columns[] = {
@@ -289,8 +289,8 @@ static int drop_one(void *ctx, const struct rescue *r)
 		d->worst = MAX(d->worst, err);
 		return 0;
 	}
-	out_row(&d->out, (struct out_cell[]){out_str(r->name),
-					     out_str(r->env)});
+	out_row(&d->out,
+		(struct out_cell[]){out_str(r->name), out_str(r->env)});
 	if (d->dry_run)
 		out_printf(&d->out, "would remove the rescue %s\n", r->name);
 	return 0;
@@ -344,8 +344,9 @@ static int prune(const struct call *c)
 	int r;
 
 	if (!text || number_read_span(text, SPAN_MAX, &span) < 0) {
-		(void)call_fail(c, 0, text ? "--older-than: %s: not a time"
-					   : "prune: needs --older-than TIME",
+		(void)call_fail(c, 0,
+				text ? "--older-than: %s: not a time"
+				     : "prune: needs --older-than TIME",
 				text);
 		return CODE_USAGE;
 	}

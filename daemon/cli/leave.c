@@ -16,14 +16,22 @@
 
 /* What tools make again from other files. */
 static const char *const caches[] = {
-	"node_modules",	 "bower_components", ".pnpm-store",   ".venv",
-	"venv",		 "__pycache__",	     ".tox",	      ".nox",
-	".mypy_cache",	 ".pytest_cache",    ".ruff_cache",   ".hypothesis",
-	".eggs",	 ".ipynb_checkpoints", "target",      ".gradle",
-	".m2",		 ".ccache",	     ".cache",	      ".parcel-cache",
-	".turbo",	 ".next",	     ".nuxt",	      ".svelte-kit",
-	".angular",	 ".dart_tool",	     "elm-stuff",     ".terraform",
-	".bundle",	 ".stack-work",	     "dist-newstyle", ".zig-cache",
+	"node_modules",	 "bower_components",
+	".pnpm-store",	 ".venv",
+	"venv",		 "__pycache__",
+	".tox",		 ".nox",
+	".mypy_cache",	 ".pytest_cache",
+	".ruff_cache",	 ".hypothesis",
+	".eggs",	 ".ipynb_checkpoints",
+	"target",	 ".gradle",
+	".m2",		 ".ccache",
+	".cache",	 ".parcel-cache",
+	".turbo",	 ".next",
+	".nuxt",	 ".svelte-kit",
+	".angular",	 ".dart_tool",
+	"elm-stuff",	 ".terraform",
+	".bundle",	 ".stack-work",
+	"dist-newstyle", ".zig-cache",
 	".direnv",	 ".nx",
 };
 
@@ -221,8 +229,8 @@ static int tell(struct choice *c, size_t from, size_t to, size_t skip)
 		struct rescue_left sum;
 		int r = 0;
 
-		for (end = i + 1; end < to &&
-				  is_below(&c->items[end], it->path, len);)
+		for (end = i + 1;
+		     end < to && is_below(&c->items[end], it->path, len);)
 			end++;
 		if (leaf && end == i + 1) {
 			if (it->mark == MARK_GOES && sum_up(c, i, end, &sum))

@@ -19,13 +19,13 @@
 #include "store/rescues.h"
 
 struct leave_policy {
-	bool all;  /* leave out nothing */
-	bool none; /* rescue nothing that git ignores */
+	bool all;	   /* leave out nothing */
+	bool none;	   /* rescue nothing that git ignores */
 	uint64_t each;	   /* bytes of one file */
 	uint64_t together; /* bytes of all */
 };
 
-#define LEAVE_EACH     (UINT64_C(10) << 20)
+#define LEAVE_EACH (UINT64_C(10) << 20)
 enum { LEAVE_MANY = 10 }; /* times that, of all */
 #define LEAVE_TOGETHER (UINT64_C(100) << 20)
 

@@ -295,7 +295,8 @@ void rescue_tell_left(const struct call *c, const char *what,
 		if (most && n >= most)
 			continue;
 		out_size(&size, one.bytes);
-		(void)call_fail(c, 0, "%s: left out: %.*s (%s, %llu file%s, %s)",
+		(void)call_fail(c, 0,
+				"%s: left out: %.*s (%s, %llu file%s, %s)",
 				what, (int)one.path_len, one.path,
 				buf_str(&size) ? buf_str(&size) : "?",
 				(unsigned long long)one.files,
@@ -305,8 +306,7 @@ void rescue_tell_left(const struct call *c, const char *what,
 		(void)call_fail(c, 0, "%s: left out: %zu more", what, n - most);
 }
 
-void rescue_tell(const struct call *c, const char *env,
-		 const struct rescued *r)
+void rescue_tell(const struct call *c, const char *env, const struct rescued *r)
 {
 	const char *line;
 

@@ -20,10 +20,10 @@ struct rescued {
 	char name[REMOTE_NAME_BYTES];
 	char git_dir[RESCUE_TEXT_MAX + 1]; /* the origin's repository, or "" */
 	char git_ref[RESCUE_REF_BYTES];
-	bool in_git;	    /* the origin has its part */
-	struct diag notes;  /* of git */
-	struct buf left;    /* a list as in rescues.h */
-	uint64_t changes;   /* paths */
+	bool in_git;	   /* the origin has its part */
+	struct diag notes; /* of git */
+	struct buf left;   /* a list as in rescues.h */
+	uint64_t changes;  /* paths */
 };
 
 void rescued_fini(struct rescued *r);

@@ -195,8 +195,8 @@ static int freeze_open(struct making *m, struct env *env, struct diag *diag)
 	env_get_mark(env, &m->mark);
 	r = env_read_info(m->s->store, m->env, &m->info);
 	if (r == 0)
-		r = store_snapshot(m->s->store, &m->info.snapshot,
-				   take_git_dir, m);
+		r = store_snapshot(m->s->store, &m->info.snapshot, take_git_dir,
+				   m);
 	if (r == 0 || r == -ENOENT)
 		r = env_freeze(env, &m->paths, diag, &m->frozen);
 	if (r == 0) {
@@ -341,7 +341,8 @@ int rescue_check(struct server *s, const char *name, const struct msg *request,
 struct restoring {
 	struct server *s;
 	const char *env;
-	struct snapshot_info base; /* what is known of the origin's repository */
+	struct snapshot_info
+		base; /* what is known of the origin's repository */
 	char git_head[RESCUE_TEXT_MAX + 1];
 	char git_commit[COMMIT_BYTES];
 	struct env_info info;

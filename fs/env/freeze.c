@@ -171,8 +171,8 @@ static int put_dir(struct freeze *f, uint64_t ino, uint64_t position,
 }
 
 /* What an inode is now, as an entry without a name. */
-static int put_inode(struct freeze *f, const struct iattr *a,
-		     uint64_t position, unsigned depth, struct tree_entry *t)
+static int put_inode(struct freeze *f, const struct iattr *a, uint64_t position,
+		     unsigned depth, struct tree_entry *t)
 {
 	int r;
 

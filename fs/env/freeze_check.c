@@ -320,8 +320,11 @@ int freeze_check(struct freeze *f, const struct oid *snapshot,
 	if (r >= 0)
 		r = check_inode(&c, ENV_ROOT, &root, 0);
 	if (r == -EIO && c.differs)
-		diag_add(diag, "%.*s: read back, it is not what was written: "
-			 "%s", (int)f->path.len, f->path.len ?
-			 (const char *)f->path.data : "", c.differs);
+		diag_add(diag,
+			 "%.*s: read back, it is not what was written: "
+			 "%s",
+			 (int)f->path.len,
+			 f->path.len ? (const char *)f->path.data : "",
+			 c.differs);
 	return r;
 }

@@ -77,8 +77,8 @@ static int put_chunk(struct freeze *f, const struct inode *in,
 static int put_big(struct freeze *f, const struct inode *in,
 		   struct oid *ret_content)
 {
-	uint64_t count = (in->a.size + FORMAT_CHUNK_BYTES - 1) >>
-			 FORMAT_CHUNK_SHIFT;
+	uint64_t count =
+		(in->a.size + FORMAT_CHUNK_BYTES - 1) >> FORMAT_CHUNK_SHIFT;
 	_cleanup_buf_ struct buf out = {0};
 	struct object *o = NULL;
 	struct oid chunk;
@@ -128,6 +128,6 @@ int freeze_content(struct freeze *f, const struct iattr *a,
 		return put_big(f, in, ret_content);
 	r = read_chunk(f, a->ino, 0, (size_t)a->size);
 	return r < 0 ? r
-		     : batch_put(f->batch, OID_BLOB, f->chunk,
-				 (size_t)a->size, ret_content);
+		     : batch_put(f->batch, OID_BLOB, f->chunk, (size_t)a->size,
+				 ret_content);
 }

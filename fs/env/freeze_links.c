@@ -20,8 +20,7 @@ int freeze_link(struct freeze *f, uint64_t position, uint64_t ino, bool of_base)
 
 	if (f->member_count == f->member_cap) {
 		size_t cap = f->member_cap ? f->member_cap * 2 : 64;
-		struct freeze_member *v =
-			realloc(f->members, cap * sizeof *v);
+		struct freeze_member *v = realloc(f->members, cap * sizeof *v);
 
 		if (!v)
 			return -ENOMEM;
@@ -124,8 +123,8 @@ int freeze_links_put(struct freeze *f, struct oid *ret_links)
 	for (size_t i = 0; i < f->member_count; i++)
 		if (m[i].count > 1)
 			links_add(&f->object, &(struct links_entry){
-						      m[i].position,
-						      m[i].first, m[i].count});
+						      m[i].position, m[i].first,
+						      m[i].count});
 	r = buf_error(&f->object);
 	return r < 0 ? r
 		     : batch_put(f->batch, OID_LINKS, f->object.data,

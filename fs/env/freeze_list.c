@@ -35,7 +35,7 @@ static int list_compare(const void *a, const void *b)
 }
 
 static int list_old(const struct names *names, const struct object *o,
-			struct freeze_list *c)
+		    struct freeze_list *c)
 {
 	struct tree_entry t;
 	int r = 0;
@@ -43,7 +43,8 @@ static int list_old(const struct names *names, const struct object *o,
 	for (uint32_t i = 0; i < o->tree.count && r >= 0; i++) {
 		tree_entry_at(&o->tree, i, &t);
 		if (!names_find(names, t.name, t.name_len))
-			r = list_add(c, &(struct freeze_child){.name = t.name,
+			r = list_add(c,
+				     &(struct freeze_child){.name = t.name,
 							    .len = t.name_len,
 							    .i = i});
 	}
@@ -61,8 +62,8 @@ static int list_new(const struct names *names, struct freeze_list *c)
 
 		if (d->ino)
 			r = list_add(c, &(struct freeze_child){.name = d->name,
-							    .len = d->len,
-							    .ino = d->ino});
+							       .len = d->len,
+							       .ino = d->ino});
 	}
 	return r;
 }

@@ -48,7 +48,8 @@ static bool is_missing(const struct fsck *f, const struct oid *id)
 
 void fsck_rescues_check(struct fsck *f)
 {
-	for (size_t i = 0; i < f->rescues.len; i += sizeof(struct fsck_rescue)) {
+	for (size_t i = 0; i < f->rescues.len;
+	     i += sizeof(struct fsck_rescue)) {
 		struct fsck_rescue one;
 
 		memcpy(&one, f->rescues.data + i, sizeof one);

@@ -391,10 +391,9 @@ void index_txn_end(struct index_txn *t)
 
 /* --- rows --------------------------------------------------------------- */
 
-/* What is not there is empty. */
 static bool has_table(const struct index_txn *t, enum index_table table)
 {
-	return table < t->index->table_count;
+	return table < t->index->table_count; /* else it is empty */
 }
 
 static uint64_t row_checksum(enum index_table table, const MDB_val *key,

@@ -150,11 +150,10 @@ bool rescue_left_next(struct bytes *list, struct rescue_left *ret_one)
 	one.why = bytes_u8(list);
 	one.files = bytes_u64(list);
 	one.bytes = bytes_u64(list);
-	one.path = (const char *)bytes_block(list, RESCUE_TEXT_MAX,
-					     &one.path_len);
+	one.path =
+		(const char *)bytes_block(list, RESCUE_TEXT_MAX, &one.path_len);
 	if (one.why < RESCUE_LARGE || one.why >= RESCUE_WHY_END ||
-	    !one.path_len ||
-	    (one.path && memchr(one.path, '\0', one.path_len)))
+	    !one.path_len || (one.path && memchr(one.path, '\0', one.path_len)))
 		list->bad = true;
 	if (list->bad)
 		return false;
@@ -216,7 +215,8 @@ int store_rescue(struct store *s, const char *name, store_rescue_fn fn,
 			r = index_get(&t, INDEX_RESCUES, key, row.data,
 				      row.cap);
 	}
-	return r < 0 ? r : tell(key, index_key_of(row.data, (size_t)r), fn, ctx);
+	return r < 0 ? r
+		     : tell(key, index_key_of(row.data, (size_t)r), fn, ctx);
 }
 
 int store_rescue_put(struct store *s, const struct rescue *rescue, bool add)

@@ -44,14 +44,14 @@ struct rescue_left {
 struct rescue {
 	const char *name; /* a label: the last part of the ref in the origin */
 	const char *env;
-	const char *ref;    /* what the environment was mounted from */
-	const char *source; /* the origin's path, or "" */
+	const char *ref;	/* what the environment was mounted from */
+	const char *source;	/* the origin's path, or "" */
 	const char *git_dir;	/* the origin's repository, or "" */
 	const char *git_ref;	/* that the rescue has there, or "" */
 	const char *git_commit; /* where it is, hex; "": not known */
 	int64_t time_sec;
-	struct oid snapshot; /* what is kept */
-	struct oid base;     /* what the environment stood on */
+	struct oid snapshot;   /* what is kept */
+	struct oid base;       /* what the environment stood on */
 	uint64_t salt, frames; /* the environment's state (env.h) */
 	uint64_t files;	       /* paths that had changed */
 	uint64_t bytes;	       /* that the freeze has added to the store */

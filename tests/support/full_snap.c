@@ -80,12 +80,12 @@ static struct oid xattrs(struct full *f, uint64_t ino)
 		ssize_t len = env_getxattr(f->e, ino, p, NULL, 0);
 		uint8_t *value = malloc((size_t)len + 1);
 
-		assert_int_equal(env_getxattr(f->e, ino, p, value,
-					      (size_t)len + 1),
-				 len);
+		assert_int_equal(
+			env_getxattr(f->e, ino, p, value, (size_t)len + 1),
+			len);
 		assert_true(count < MOST_XATTRS);
-		pairs[count++] = (struct xset_pair){p, strlen(p), value,
-						    (size_t)len};
+		pairs[count++] =
+			(struct xset_pair){p, strlen(p), value, (size_t)len};
 	}
 	if (!count)
 		return id;

@@ -172,8 +172,8 @@ TEST(a_moved_directory_keeps_its_tree_and_its_links)
 	struct freeze_result r;
 
 	make(c, ENV_ROOT, "0first", S_IFDIR | 0755);
-	assert_ok(env_rename(c->e, ENV_ROOT, "d",
-			     env_case_at(c, "0first").ino, "moved", 0));
+	assert_ok(env_rename(c->e, ENV_ROOT, "d", env_case_at(c, "0first").ino,
+			     "moved", 0));
 	r = frozen(c);
 	assert_int_equal(r.trees, 2); /* the root and 0first */
 	assert_int_equal(r.files, 0);

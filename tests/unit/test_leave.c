@@ -23,8 +23,7 @@ static int ignored(void *ctx, const char *path, bool is_dir)
 		size_t n = strlen(rules[i]);
 
 		if (!strncmp(path, rules[i], n) ||
-		    (is_dir && !strncmp(path, rules[i], n - 1) &&
-		     !path[n - 1]))
+		    (is_dir && !strncmp(path, rules[i], n - 1) && !path[n - 1]))
 			return 1;
 	}
 	return 0;
