@@ -19,8 +19,10 @@
 
 static const struct buf nothing;
 
-/* The kind of object whose next bytes are stored wrong. */
+/* The kind of object whose next bytes are stored wrong, and which of them: the
+ * last when there are fewer. */
 static enum oid_kind spoil;
+static size_t spoil_at = SIZE_MAX, spoiled_len;
 
 int __real_batch_put(struct batch *b, enum oid_kind kind, const void *data,
 		     size_t len, struct oid *ret_id);
@@ -35,7 +37,8 @@ int __wrap_batch_put(struct batch *b, enum oid_kind kind, const void *data,
 	memcpy(copy, data, len);
 	if (kind == spoil) {
 		spoil = OID_NONE;
-		copy[len - 1] ^= 1;
+		spoiled_len = len;
+		copy[MIN(spoil_at, len - 1)] ^= 1;
 	}
 	return __real_batch_put(b, kind, copy, len, ret_id);
 }
@@ -191,6 +194,36 @@ TEST(one_name_of_a_linked_file_changes_all)
 	freeze_fini(&r);
 }
 
+/* The environment anew, on what was frozen. */
+static void stand_on(struct env_case *c, const struct oid *snapshot)
+{
+	const struct env_info info = {.snapshot = *snapshot};
+
+	assert_ok(env_remove(c->store, "e"));
+	assert_ok(env_create(c->store, "e", &info));
+	assert_ok(env_open(c->store, "e", 0, NULL, &c->e));
+}
+
+TEST(names_of_a_linked_file_in_other_directories_change_with_it)
+{
+	struct env_case *c = *state;
+	struct freeze_result r;
+	struct env_attr a;
+	uint64_t p = make(c, ENV_ROOT, "p", S_IFDIR | 0755);
+	uint64_t q = make(c, ENV_ROOT, "q", S_IFDIR | 0755);
+	uint64_t ino = make(c, p, "l", S_IFREG | 0644);
+
+	assert_ok(env_link(c->e, ino, q, "l", &a));
+	make(c, ENV_ROOT, "other", S_IFDIR | 0755);
+	r = frozen(c);
+	stand_on(c, &r.snapshot);
+	freeze_fini(&r);
+	write_at(c, env_case_at(c, "q/l").ino, "x", 0);
+	r = frozen(c);
+	assert_int_equal(r.trees, 3);
+	freeze_fini(&r);
+}
+
 TEST(a_socket_is_left_out_and_named)
 {
 	struct env_case *c = *state;
@@ -307,6 +340,19 @@ TEST(what_was_stored_wrong_is_seen)
 	assert_seen(c, OID_LINKS);
 }
 
+TEST(no_byte_of_a_tree_may_be_another)
+{
+	struct env_case *c = *state;
+
+	/* the first one that is stored is that of d/sub */
+	write_at(c, env_case_at(c, "d/sub/y").ino, "new", 0);
+	spoiled_len = 1;
+	for (spoil_at = 0; spoil_at < spoiled_len; spoil_at++)
+		assert_seen(c, OID_TREE);
+	spoil_at = SIZE_MAX;
+	assert_true(spoiled_len > 64);
+}
+
 TEST(the_mark_is_of_the_state)
 {
 	struct env_case *c = *state;
@@ -334,11 +380,13 @@ int main(void)
 		RUN_ENV(every_kind_of_change_is_in_it),
 		RUN_ENV(a_moved_directory_keeps_its_tree_and_its_links),
 		RUN_ENV(one_name_of_a_linked_file_changes_all),
+		RUN_ENV(names_of_a_linked_file_in_other_directories_change_with_it),
 		RUN_ENV(a_socket_is_left_out_and_named),
 		RUN_ENV(what_is_left_out_is_as_in_the_base_or_absent),
 		RUN_ENV(gc_takes_nothing_while_the_pin_is_open),
 		RUN_ENV(an_environment_that_is_open_for_changes_is_refused),
 		RUN_ENV(what_was_stored_wrong_is_seen),
+		RUN_ENV(no_byte_of_a_tree_may_be_another),
 		RUN_ENV(the_mark_is_of_the_state),
 	};
 
