@@ -103,7 +103,6 @@ enum ctl_tag {
 	CTL_TAG_RESCUE = 40,  /* its name */
 	CTL_TAG_LEFT = 41,    /* what is left out: a list as in rescues.h */
 	CTL_TAG_GIT_REF = 42, /* of a rescue, in the origin */
-	CTL_TAG_BYTES = 43,   /* u64 */
 };
 
 enum ctl_flag {
