@@ -22,6 +22,8 @@ enum {
 	 * waits for disks and processes. */
 	LOOK_TIMEOUT_MS = 10000,
 	WORK_TIMEOUT_MS = 60000,
+	/* and what reads, writes and compares all that has changed */
+	FREEZE_TIMEOUT_MS = 4 * 3600 * 1000,
 };
 
 #define SOCKET_NAME "ctl.sock"
@@ -95,6 +97,8 @@ static unsigned answer_timeout(const struct msg *request)
 	case CTL_SHOW:
 	case CTL_STOP:
 		return LOOK_TIMEOUT_MS;
+	case CTL_FREEZE:
+		return FREEZE_TIMEOUT_MS;
 	default:
 		return WORK_TIMEOUT_MS;
 	}

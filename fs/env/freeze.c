@@ -437,6 +437,7 @@ static int freeze(struct freeze *f, const struct buf *left, struct diag *diag)
 
 	if (r < 0)
 		return r;
+	batch_is_urgent(f->batch);
 	mutex_lock(&f->e->lock);
 	r = freeze_locked(f, left, &f->result->snapshot);
 	mutex_unlock(&f->e->lock);

@@ -277,6 +277,11 @@ int batch_has(struct batch *b, const struct oid *id)
 	return find_pending(b, id) ? 1 : store_has(b->store, id);
 }
 
+void batch_is_urgent(struct batch *b)
+{
+	b->room.urgent = true;
+}
+
 uint64_t batch_bytes_written(const struct batch *b)
 {
 	return b->written;

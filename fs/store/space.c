@@ -144,9 +144,10 @@ int space_check_int(struct store *s, struct room *room, uint64_t n)
 		r = space_read(s, &disk);
 		if (r < 0)
 			return r;
-		if (disk.free < disk.for_envs + n)
+		if (disk.free <
+		    (room->urgent ? disk.reserve : disk.for_envs) + n)
 			return -ENOSPC;
-		r = check_limit(s, room, n);
+		r = room->urgent ? 0 : check_limit(s, room, n);
 		if (r < 0)
 			return r;
 		room->bytes = n + ASK_BYTES;

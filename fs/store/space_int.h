@@ -19,6 +19,7 @@ struct room {
 	uint64_t since; /* bytes appended since then */
 	uint64_t limit; /* of the store; 0: none */
 	bool known;
+	bool urgent; /* only the reserve of the disk stops it */
 };
 
 /* Takes n bytes of the room, asking for more where needed. */

@@ -83,6 +83,9 @@ _must_check_ int batch_get(struct batch *b, const struct oid *id,
 /* Says whether an object is there, put by this batch or before: 1 or 0. It
  * stays at least until the batch has ended. Its bytes are not looked at. */
 _must_check_ int batch_has(struct batch *b, const struct oid *id);
+/* Says that the batch saves what is to be deleted then: the store's limit does
+ * not count, and of the disk only the reserve of what deletes is left alone. */
+void batch_is_urgent(struct batch *b);
 /* Says how many bytes the batch has appended so far. */
 uint64_t batch_bytes_written(const struct batch *b);
 

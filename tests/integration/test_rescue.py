@@ -295,7 +295,7 @@ def test_ten_thousand_changes(cowfs, tree):
         for i in range(10000):
             if i % 100 == 0:
                 os.mkdir(f'd{i}')
-            open(f'd{i - i % 100}/f{i}', 'w').write(str(i))""")
+            open(f'd{i - i % 100}/f{i}', 'w').write(str(i))""", limit=300)
     rescue = rescue_of(cowfs, "e")
     assert rescue["files"] == 10000
     cowfs.run("rescue", "restore", rescue["rescue"], "f")

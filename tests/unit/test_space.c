@@ -125,6 +125,35 @@ TEST(a_store_does_not_grow_beyond_its_limit)
 	store_close(s);
 }
 
+TEST(what_is_urgent_goes_beyond_the_limit_and_stops_at_the_reserve)
+{
+	struct store *s = make_store(state);
+	struct settings limit = {.max_store = 1, .grace_days = 7};
+	uint8_t data[4096] = {0};
+	struct space disk;
+	struct batch *b;
+	struct oid id;
+
+	assert_ok(settings_write(s, &limit));
+	fake_free = 64 << 20;
+	assert_ok(space_read(s, &disk));
+	fake_free =
+		disk.reserve + (2 << 20); /* an import leaves as much again */
+	assert_ok(batch_begin(s, &b));
+	batch_is_urgent(b);
+	assert_ok(batch_put(b, OID_BLOB, data, sizeof data, &id));
+	assert_ok(batch_commit(b, NULL, NULL));
+	fake_free = disk.reserve;
+	data[0] = 1;
+	assert_ok(batch_begin(s, &b));
+	batch_is_urgent(b);
+	assert_int_equal(batch_put(b, OID_BLOB, data, sizeof data, &id),
+			 -ENOSPC);
+	batch_abort(b);
+	fake_free = 0;
+	store_close(s);
+}
+
 TEST(the_disk_and_the_store_are_measured)
 {
 	struct store *s = make_store(state);
@@ -209,6 +238,8 @@ int main(void)
 		RUN_SCRATCH(usage_tells_own_from_shared),
 		RUN_SCRATCH(settings_come_back_and_damage_is_told),
 		RUN_SCRATCH(a_store_does_not_grow_beyond_its_limit),
+		RUN_SCRATCH(
+			what_is_urgent_goes_beyond_the_limit_and_stops_at_the_reserve),
 		RUN_SCRATCH(the_disk_and_the_store_are_measured),
 		RUN_SCRATCH(environments_grow_up_to_the_reserve),
 		RUN_SCRATCH(an_import_leaves_as_much_again_to_environments),
