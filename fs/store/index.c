@@ -188,8 +188,7 @@ static int open_or_make_tables(struct index *x, unsigned flags)
 int index_open(const char *dir, unsigned flags, struct index **ret_index)
 {
 	struct index *x = calloc(1, sizeof *x);
-	int r = flags & INDEX_MAKE ? 0 : index_check_files(dir);
-	int dead;
+	int dead, r = flags & INDEX_MAKE ? 0 : index_check_files(dir);
 
 	if (!x)
 		return -ENOMEM;
@@ -430,8 +429,7 @@ static MDB_val val_of(struct index_key k)
 bool index_row_is_sound(enum index_table table, struct index_key key,
 			struct index_key value)
 {
-	MDB_val k = val_of(key);
-	MDB_val v = val_of(value);
+	MDB_val k = val_of(key), v = val_of(value);
 
 	return row_check(table, &k, &v) >= 0;
 }
@@ -455,8 +453,7 @@ bool index_map_is_possible(uint64_t bytes)
 int index_get(struct index_txn *t, enum index_table table, struct index_key key,
 	      void *ret, size_t cap)
 {
-	MDB_val k = val_of(key);
-	MDB_val v;
+	MDB_val k = val_of(key), v;
 	int len, rc = MDB_NOTFOUND;
 
 	if (has_table(t, table))
@@ -515,8 +512,7 @@ static bool has_prefix(const MDB_val *key, struct index_key prefix)
 static int list_rows(MDB_cursor *c, enum index_table table,
 		     struct index_key prefix, struct buf *out)
 {
-	MDB_val k = val_of(prefix);
-	MDB_val v;
+	MDB_val k = val_of(prefix), v;
 	int rc = mdb_cursor_get(c, &k, &v,
 				prefix.len ? MDB_SET_RANGE : MDB_FIRST);
 
@@ -555,8 +551,7 @@ int index_list(struct index_txn *t, enum index_table table,
 static int each_row(MDB_cursor *c, enum index_table table, index_row_fn fn,
 		    void *ctx)
 {
-	MDB_val k;
-	MDB_val v;
+	MDB_val k, v;
 	int rc = mdb_cursor_get(c, &k, &v, MDB_FIRST);
 
 	for (; rc == 0; rc = mdb_cursor_get(c, &k, &v, MDB_NEXT)) {
