@@ -127,7 +127,7 @@ static int rules_parse(struct rules *r)
 		char *next = *end ? end + 1 : end;
 		int r2 = 0;
 
-		if (end > line && *end && end[-1] == '\r')
+		if (end > line && end[-1] == '\r')
 			end[-1] = '\0';
 		*end = '\0';
 		if (*line && *line != '#') {
