@@ -316,6 +316,9 @@ static int patch_entry(void *ctx, const struct gitindex_entry *e,
 			return r;
 	}
 	fill(w, &t, ret_st);
+	/* git compares the x bit, and no device: fs/git/standing.c does */
+	if (S_ISREG(t.mode) && ((e->mode ^ t.mode) & S_IXUSR))
+		ret_st->dev = 1;
 	return 0;
 }
 

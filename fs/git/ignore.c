@@ -15,6 +15,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/err.h"
 #include "base/io.h"
@@ -141,6 +142,20 @@ static int rules_parse(struct rules *r)
 	return 0;
 }
 
+/* git compares what comes before the first wildcard by itself, so that a "**"
+ * behind it is at the beginning of what is left: "a**" then reaches below. */
+static bool match_path(const struct gitignore *g, const char *pattern,
+		       const char *path)
+{
+	const size_t plain = strcspn(pattern, "*?[\\");
+
+	if (g->flags & WILD_CASE ? strncasecmp(pattern, path, plain)
+				 : strncmp(pattern, path, plain))
+		return false;
+	return gitwild_match(pattern + plain, path + plain,
+			     g->flags | WILD_PATH);
+}
+
 /* Says what the rules of a directory (its path has base_len bytes) make of a
  * path: 1 ignored, 0 not, -1 they do not say. */
 static int rules_ask(const struct gitignore *g, const struct rules *r,
@@ -156,9 +171,8 @@ static int rules_ask(const struct gitignore *g, const struct rules *r,
 
 		if (p->only_dir && !is_dir)
 			continue;
-		if (p->only_name
-			    ? gitwild_match(text, name, g->flags)
-			    : gitwild_match(text, below, g->flags | WILD_PATH))
+		if (p->only_name ? gitwild_match(text, name, g->flags)
+				 : match_path(g, text, below))
 			return !p->negative;
 	}
 	return -1;

@@ -218,11 +218,11 @@ static void make_message(struct saving *s, struct buf *out)
 	if (s->o->message)
 		buf_printf(out, "%s", s->o->message);
 	else
-		buf_printf(out, "Work of the environment %s\n", s->work->env);
-	if (!state)
-		return;
+		buf_printf(out, "Work of the environment %s", s->work->env);
 	if (out->len && out->data[out->len - 1] != '\n')
 		buf_put_u8(out, '\n');
+	if (!state)
+		return;
 	buf_printf(out, "\nSaved in the middle of %s.\n", state);
 	diag_add(&s->result->notes, "saved in the middle of %s", state);
 }

@@ -10,8 +10,9 @@
  * 1. Which entries of the index may differ from their files? An import sets an
  *    entry's stat data to those of the view when the file is the one that the
  *    index has, and to zero when it is not, or is not known to be. What it sets
- *    is a mark: no device, an inode, and both times the same. An entry with the
- *    mark whose path did not change since is that file's. All others (zero, or
+ *    is a mark: no device, an inode, and both times the same. (A device where
+ *    the x bit differs: content alone is the index's.) An entry with the mark
+ *    whose path did not change since is that file's. All others (zero, or
  *    written by git later) are looked at by the caller, who compares stat data
  *    first, as git does.
  *

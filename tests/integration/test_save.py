@@ -4,10 +4,8 @@ there changes."""
 import hashlib
 import os
 import subprocess
-import threading
 
 import pytest
-from helpers import one_line_error
 
 GIT = dict(GIT_AUTHOR_NAME="t", GIT_AUTHOR_EMAIL="t@example.invalid",
            GIT_COMMITTER_NAME="t", GIT_COMMITTER_EMAIL="t@example.invalid",
