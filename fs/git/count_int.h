@@ -12,7 +12,7 @@
 #include "git/odb_int.h"
 
 struct gitcount {
-	uint64_t files; /* a file that was only moved is one */
+	uint64_t files;			/* a file that was only moved is one */
 	uint64_t insertions, deletions; /* lines */
 };
 

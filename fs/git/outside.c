@@ -19,7 +19,7 @@
 #include "base/attr.h"
 #include "base/io.h"
 
-enum { BLOCK_BYTES = 64 << 10, SAID_BYTES = 64 << 10, DESCRIPTORS = 2 };
+enum { BLOCK_BYTES = 8 << 10, SAID_BYTES = 64 << 10, DESCRIPTORS = 2 };
 
 /* Variables that say where a repository is. */
 static bool is_local(const char *variable)

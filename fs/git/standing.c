@@ -24,8 +24,8 @@
  *    on. An ignored directory is not entered.
  *
  * This holds for snapshots that an import made. One that was made of an
- * environment has marks from before that environment's changes: it is called
- * unsure, no mark counts, and all is compared.
+ * environment has marks from before that environment's changes: no mark counts
+ * then, and all is compared. An import's record names the machine.
  */
 #include "git/tip_int.h"
 
@@ -59,10 +59,27 @@ static bool has_mark(const struct gitentry *e)
 
 /* --- entries -------------------------------------------------------------- */
 
+static int has_host(void *ctx, const struct snapshot_info *info)
+{
+	*(bool *)ctx = info->host && *info->host;
+	return 0;
+}
+
+/* Whether an import made the snapshot. */
+static bool is_imported(const struct gitwork *work)
+{
+	bool is = false;
+
+	return work->store && !oid_is_null(&work->snapshot) &&
+	       store_snapshot(work->store, &work->snapshot, has_host, &is) ==
+		       0 &&
+	       is;
+}
+
 static int entries_look(struct walk *w)
 {
 	struct gittip *t = w->t;
-	const bool sure = !t->work->unsure;
+	const bool sure = is_imported(t->work);
 
 	for (size_t i = 0; i < t->index.count; i++) {
 		const struct gitentry *e = &t->index.list[i];

@@ -24,7 +24,6 @@ struct gitwork {
 	const char *env;    /* its name */
 	struct store *store;
 	struct oid snapshot; /* its base; null: what it had is not known */
-	bool unsure; /* no import made that snapshot: all files are compared */
 	struct gitchanges *changes; /* since that snapshot */
 };
 

@@ -205,6 +205,40 @@ def test_environments_that_cannot_be_saved(env, repo):
     assert git(repo, "for-each-ref", "refs/heads/cowfs") == ""
 
 
+def test_repositories_of_other_forms(env, repo, tmp_path):
+    """Without some blobs, cut off, sparse, linked, bare, with other names."""
+    made = {}
+    url = f"file://{repo}"
+    git(repo, "config", "uploadpack.allowFilter", "true")
+    for name, args in {"blobless": ["--filter=blob:none"],
+                       "shallow": ["--depth=1"], "shared": ["--shared"]}.items():
+        made[name] = tmp_path / name
+        git(tmp_path, "clone", "-q", *args,
+            repo if name == "shared" else url, made[name])
+    made["sparse"] = tmp_path / "sparse"
+    git(tmp_path, "clone", "-q", repo, made["sparse"])
+    git(made["sparse"], "sparse-checkout", "set", "doc")
+    git(repo, "worktree", "add", "-q", "-b", "linked", tmp_path / "linked")
+    made["linked"] = tmp_path / "linked"
+    for name, top in made.items():
+        env.load(top, name)
+        point = env.mount(name, name)
+        env.sh(point, "echo more >> doc/f1; git add doc; git commit -qm one; "
+                      "echo u > doc/u")
+        env.run("save", name)
+        assert_saved(env, point, top, f"cowfs/{name}")
+        assert git(top, "status", "--porcelain") == ""
+        git(top, "fsck")
+    other = tmp_path / "sha256"
+    git(tmp_path, "init", "-q", "--object-format=sha256", other)
+    (other / "f").write_text("f")
+    git(other, "add", "f")
+    git(other, "commit", "-q", "-m", "f")
+    env.load(other, "sha256")
+    env.sh(env.mount("sha256", "s"), "echo n > n")
+    assert "sha256" in refused(env, "s", code=3).lower()
+
+
 def test_what_git_has_no_form_for(env, repo, tmp_path):
     sub = make_repo(tmp_path / "sub")
     git(repo, "submodule", "add", "-q", sub, "mod")
