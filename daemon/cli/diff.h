@@ -16,6 +16,7 @@
 #define COWFS_CLI_DIFF_H
 
 #include "cli/remote.h"
+#include "cli/view.h"
 #include "exchange/side.h"
 #include "store/store.h"
 
@@ -33,6 +34,7 @@ struct diff_end {
 	bool is_env;
 	char name[REMOTE_NAME_BYTES]; /* of the environment */
 	char *path;		      /* where it is mounted */
+	struct view view;	      /* of one that is kept */
 	struct oid base; /* the snapshot that it is, or stands on */
 	struct side *side;
 };

@@ -6,7 +6,8 @@
  * ends, what may differ are the changes of either environment and what differs
  * between the snapshots below them; a path in none of these is the same on
  * both. The server is asked first: it has the kernel write back what is dirty,
- * so that the mount is as its list says.
+ * so that the mount is as its list says. Of an environment that is kept there
+ * is a private view.
  */
 #include "cli/diff_int.h"
 
@@ -25,6 +26,7 @@ void diff_fini(struct diff_job *j)
 	for (int i = 0; i < 2; i++) {
 		side_close(j->end[i].side);
 		free(j->end[i].path);
+		view_close(&j->end[i].view);
 	}
 	diff_list_fini(&j->only);
 	diff_list_fini(&j->paths);
@@ -176,17 +178,18 @@ static int read_env(struct diff_job *j, struct diff_end *end,
 		    const struct msg *done)
 {
 	struct remote_env e;
+	int r;
 
 	remote_read_env(done, &e);
 	if (oid_from_hex(e.snapshot, &end->base) < 0)
 		return call_fail(j->c, CODE_FAILED,
 				 "%s: its snapshot is not known", end->name);
-	if (strcmp(e.state, "mounted") != 0) {
-		(void)call_fail(j->c, 0, "%s: not mounted", end->name);
-		call_hint("mount it first: cowfs mount --ro %s", end->name);
-		return CODE_FAILED;
+	if (!e.path[0]) {
+		r = view_open(j->c, end->name, &end->view);
+		if (r)
+			return r;
 	}
-	end->path = strdup(e.path);
+	end->path = strdup(end->view.is_open ? end->view.path : e.path);
 	return end->path ? CODE_DONE
 			 : call_fail_err(j->c, -ENOMEM, NULL, end->name);
 }
@@ -208,8 +211,8 @@ static int open_env(struct diff_job *j, struct diff_end *end)
 	msg_put_str(&request, CTL_TAG_NAME, end->name);
 	r = remote_call(j->c, &j->fd, &request, NULL, NULL, &done);
 	if (r == CODE_DONE)
-		r = read_env(j, end, &done);
-	return r ? r : ask_rows(j, end);
+		r = ask_rows(j, end);
+	return r ? r : read_env(j, end, &done);
 }
 
 static int resolve(struct diff_job *j, struct diff_end *end)
