@@ -113,6 +113,11 @@ static void after_two_dashes_all_are_arguments(void **state)
 	assert_false(opt_has(&p->a, OPT_ALL));
 	assert_int_equal(p->a.arg_count, 2);
 	assert_string_equal(p->a.args[0], "--all");
+	assert_int_equal(p->a.free_count, 0);
+	assert_int_equal(parse(state, "take a -- b"), 0);
+	assert_int_equal(p->a.free_count, 1);
+	assert_int_equal(parse(state, "take a b"), 0);
+	assert_int_equal(p->a.free_count, 2);
 }
 
 static void a_single_dash_is_an_argument(void **state)
