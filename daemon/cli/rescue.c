@@ -21,16 +21,16 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "cli/changes.h"
 #include "cli/snaps.h"
+#include "cli/view.h"
 #include "git/ignore.h"
 #include "git/rescue.h"
 
-enum { VIEW_END_MS = 10000, PATH_BYTES = 4352, TELL_MOST = 10 };
+enum { TELL_MOST = 10 };
 
 struct saving {
 	const struct call *c;
@@ -39,8 +39,7 @@ struct saving {
 	const struct leave_policy *policy;
 	struct gitchanges changes;
 	struct rescued *ret;
-	int view; /* the view's connection, or -1 */
-	char path[PATH_BYTES];
+	struct view view;
 	char commit[GIT_HEX_BYTES]; /* the origin's; "": none */
 	struct oid base;
 };
@@ -49,48 +48,6 @@ void rescued_fini(struct rescued *r)
 {
 	diag_fini(&r->notes);
 	buf_fini(&r->left);
-}
-
-/* --- the view ------------------------------------------------------------ */
-
-static int take_path(void *ctx, const struct msg *row)
-{
-	struct saving *s = ctx;
-	int r = msg_get_str(row, CTL_TAG_PATH, s->path, sizeof s->path);
-
-	return r < 0 ? r : 1;
-}
-
-static int open_view(struct saving *s)
-{
-	_cleanup_msg_ struct msg request = {0}, done = {0};
-	int r = remote_connect(s->c, &s->view);
-
-	if (r)
-		return r;
-	msg_begin(&request, CTL_VIEW);
-	msg_put_str(&request, CTL_TAG_NAME, s->env);
-	r = client_call(s->view, &request, take_path, s, &done);
-	if (r > 0)
-		return CODE_DONE;
-	(void)close(TAKE_FD(s->view));
-	if (r < 0)
-		return call_fail(s->c, exit_code_of(r), "server: %s",
-				 err_text(r));
-	return remote_say(s->c, &done,
-			  (int)msg_get_u64(&done, CTL_TAG_CODE, CODE_FAILED));
-}
-
-/* Waits for the end: nothing of it is left then. */
-static void close_view(struct saving *s)
-{
-	_cleanup_msg_ struct msg done = {0};
-
-	if (s->view < 0)
-		return;
-	if (shutdown(s->view, SHUT_WR) == 0)
-		(void)!msg_recv(s->view, &done, VIEW_END_MS);
-	(void)close(TAKE_FD(s->view));
 }
 
 /* --- what is left out ---------------------------------------------------- */
@@ -108,7 +65,7 @@ static int choose(struct saving *s, struct buf *list)
 
 	if (s->policy->all)
 		return 0;
-	r = gitignore_open(s->path, &diag, &g);
+	r = gitignore_open(s->view.path, &diag, &g);
 	if (r == 0)
 		r = gitignore_mark(g, &s->changes);
 	if (r == 0)
@@ -182,7 +139,7 @@ static int write_git(struct saving *s, struct diag *diag)
 {
 	_cleanup_store_ struct store *store = NULL;
 	struct gitwork work = {.origin = s->ret->git_dir,
-			       .view = s->path,
+			       .view = s->view.path,
 			       .env = s->env,
 			       .snapshot = s->base,
 			       .changes = &s->changes};
@@ -247,15 +204,14 @@ int rescue_env(const struct call *c, int *fd, const char *env,
 	s->env = env;
 	s->policy = policy;
 	s->ret = ret;
-	s->view = -1;
 	r = changes_fetch(c, fd, env, &s->changes);
 	if (!r)
-		r = open_view(s);
+		r = view_open(s->c, s->env, &s->view);
 	if (!r)
 		r = freeze(s);
 	if (!r)
 		try_git(s);
-	close_view(s);
+	view_close(&s->view);
 	ret->changes = s->changes.count;
 	if (!r)
 		r = destroy(s);
