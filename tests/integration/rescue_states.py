@@ -53,7 +53,7 @@ STATES = {
         {"left": ["big.log"]}),
     "ignored dependencies": (
         "mkdir -p node_modules/m; echo j > node_modules/m/j; echo > u",
-        {"left": ["node_modules"]}),
+        {"left": ["node_modules/"]}),
     "intent to add": ("echo i > i; git add -N i", {}),
     "conflict": ("! git merge -q other", {}),
     "conflict half resolved": (
