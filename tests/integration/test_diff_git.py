@@ -209,12 +209,12 @@ def test_stat_only(shared, env, as_git, script):
 
 def test_similar_files_are_renames(shared, env):
     name, point = env
-    shared.sh(point, "mv d/long moved; sed -i '5d' moved; mv bin other; "
+    shared.sh(point, "mv num moved; sed -i '5d' moved; mv rnd other; "
                      "printf ZZ | dd of=other bs=1 conv=notrunc status=none")
     rows = shared.run("--json", "diff", name, "--stat").json()
     assert [(r["path"], r["old_path"], r["binary"]) for r in rows] == [
-        ("moved", "d/long", False), ("other", "bin", True)]
-    assert all("R050" <= r["status"] < "R100" for r in rows)
+        ("moved", "num", False), ("other", "rnd", True)]
+    assert all("R050" <= r["status"] <= "R100" for r in rows)
     round_trip(shared, name, shared.folder / "tree", view_of(shared, point))
 
 
@@ -449,7 +449,8 @@ def test_kept_environment(shared, env):
     state, = [r["state"] for r in shared.run("--json", "ps").json()
               if r["name"] == name]
     assert state == "kept"
-    assert mountpoint.mounts_below(shared.path) == []
+    assert mountpoint.mounts_below(shared.path / "mnt") in (
+        [], [str(shared.path / "mnt")])
 
 
 def random_round(store, tmp_path, seed):
