@@ -140,6 +140,17 @@ def documented():
                                                              re.M)}
 
 
+def save_one(shop):
+    repo = shop.folder / "repo"
+    shop.sh(shop.folder, "git init -q repo; cd repo; echo 1 > f; git add f; "
+            "git -c user.name=t -c user.email=t commit -qm f")
+    shop.run("import", repo, "-t", "repo")
+    shop.sh(shop.run("mount", "repo", "saver").out.strip(), "echo 2 > f")
+    row, = shop.run("--json", "save", "saver").json()
+    shop.run("umount", "saver", "--discard")
+    return row
+
+
 def everything(shop):
     """Runs each command so that all of its keys come out."""
     tree = shop.home / "src/shop"
@@ -159,6 +170,7 @@ def everything(shop):
     yield "ps", rows("ps")
     yield "show", rows("show", "anna")
     yield "umount", rows("umount", "anna", "--dry-run")
+    yield "save", [save_one(shop)]
     yield "snapshots", rows("snapshots")
     yield "df", rows("df")
     yield "gc", rows("gc", "--dry-run")
