@@ -97,6 +97,9 @@ def test_examples(shop, page):
     lines = [plain_text(line) for line in
              re.findall(r"^\.Dl (.*)$", examples[1], re.M)]
     assert lines
+    if page == "cowfs-save.1":
+        shop.sh(shop.home / "src/shop", "git init -q; git add -A; git -c "
+                "user.name=t -c user.email=t commit -qm shop")
     shop.load(shop.home / "src/shop", "shop")
     shop.run("tag", "shop", "shop:green")
     shop.sh(shop.mount("shop", "anna"), "echo more >> README.md")
