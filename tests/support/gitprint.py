@@ -26,7 +26,6 @@ COMMANDS = [
     ["ls-files", "-s"],
     ["ls-files", "-t", "-v"],
     ["status", "--porcelain=v2", "--branch", "--ignored"],
-    ["worktree", "list", "--porcelain"],
     ["config", "--local", "--list"],
 ]
 
