@@ -8,8 +8,10 @@
  */
 #include "cli/cmd.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "cli/branch.h"
@@ -26,7 +28,7 @@ enum {
 	OPT_TRACKED,
 	OPT_HOOKS,
 	PATH_BYTES = 4352,
-	STAMP_BYTES = 32,
+	STAMP_BYTES = 48,
 };
 
 static const struct opt_def options[] = {
@@ -67,6 +69,24 @@ static void subject_free(struct subject **s)
 	free(*s);
 }
 
+/* When the environment was made: its folder's birth where the file system
+ * tells, for one of the same name may have ended in the same second. */
+static void make_stamp(const struct call *c, struct subject *s)
+{
+	char path[PATH_BYTES];
+	struct statx st;
+
+	(void)snprintf(path, sizeof path, "%s/envs/%s", c->store, s->env.name);
+	if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &st) == 0 &&
+	    (st.stx_mask & STATX_BTIME))
+		(void)snprintf(s->stamp, sizeof s->stamp, "@%lld.%09u",
+			       (long long)st.stx_btime.tv_sec,
+			       st.stx_btime.tv_nsec);
+	else
+		(void)snprintf(s->stamp, sizeof s->stamp, "@%" PRIu64,
+			       s->env.created);
+}
+
 static int ask(struct call *c, struct subject *s)
 {
 	_cleanup_msg_ struct msg request = {0}, done = {0};
@@ -88,7 +108,7 @@ static int ask(struct call *c, struct subject *s)
 		s->git_dir[0] = '\0';
 	if (msg_get_str(&done, CTL_TAG_GIT_COMMIT, s->base, sizeof s->base) < 0)
 		s->base[0] = '\0';
-	(void)snprintf(s->stamp, sizeof s->stamp, "@%" PRIu64, s->env.created);
+	make_stamp(c, s);
 	if (!s->git_dir[0])
 		return call_fail(c, CODE_FAILED,
 				 "%s: it does not come from a git repository",

@@ -392,9 +392,12 @@ static bool has_empty(const struct opt_args *a)
 int opt_check_count(const struct opt_args *a, struct diag *diag)
 {
 	const struct verb *v = a->verb;
+	const char *optional = strstr(v->synopsis, " [");
+	const size_t n = optional ? (size_t)(optional - v->synopsis)
+				  : strlen(v->synopsis);
 
 	if (a->arg_count < v->min_args)
-		diag_add(diag, "%s: missing", v->synopsis);
+		diag_add(diag, "%.*s: missing", (int)n, v->synopsis);
 	else if (a->arg_count > v->max_args && !v->hidden_args)
 		diag_add(diag, "%s: one argument too many",
 			 a->args[v->max_args]);

@@ -17,7 +17,8 @@ static int on_row(void *ctx, enum index_table table, struct index_key key,
 {
 	size_t *bytes = ctx;
 
-	FUZZ_CHECK(table == INDEX_SNAPSHOTS || table == INDEX_REFS);
+	FUZZ_CHECK(table == INDEX_SNAPSHOTS || table == INDEX_REFS ||
+		   table == INDEX_RESCUES);
 	*bytes += key.len + (value ? value->len : 0);
 	return 0;
 }
