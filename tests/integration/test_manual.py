@@ -101,6 +101,7 @@ def test_examples(shop, page):
         shop.sh(shop.home / "src/shop", "git init -q; git add -A; git -c "
                 "user.name=t -c user.email=t commit -qm shop")
     shop.load(shop.home / "src/shop", "shop")
+    shutil.copytree(shop.home / "src/shop", shop.home / "copy", symlinks=True)
     shop.run("tag", "shop", "shop:green")
     shop.sh(shop.mount("shop", "anna"), "echo more >> README.md")
     for name, mark in {"jq": " | jq", "fish": "| source", "zsh": "zsh"}.items():
@@ -170,6 +171,7 @@ def everything(shop):
             "mv run.sh walk.sh; echo y >> b.txt; rm link; mkdir link")
     shop.py(shop.path / "mnt/anna", r"open(b'\xff', 'w').close()")
     yield "diff", rows("diff", "anna")
+    yield "diff", rows("diff", "anna", "--patch")
     yield "ps", rows("ps")
     yield "show", rows("show", "anna")
     yield "umount", rows("umount", "anna", "--dry-run")
