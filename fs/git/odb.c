@@ -56,6 +56,19 @@ static bool is_partial(git_repository *repo)
 	return found;
 }
 
+/* Has libgit2 look for the files where we mount, and not where a config says
+ * that they are. (1.5 leaks the path when it is told what it knows.) */
+static int use_workdir(git_repository *repo, const char *path)
+{
+	const char *now = git_repository_workdir(repo);
+	struct stat a, b;
+
+	if (now && stat(now, &a) == 0 && stat(path, &b) == 0 &&
+	    a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+		return 0;
+	return git_repository_set_workdir(repo, path, 0);
+}
+
 static int open_both(struct gitodb *o, const char *origin, const char *view)
 {
 	int r = gitlib_start(o->diag);
@@ -70,8 +83,7 @@ static int open_both(struct gitodb *o, const char *origin, const char *view)
 	r = gitlib_open(view, o->diag, &o->view);
 	if (r < 0)
 		return r;
-	/* where a config says that the files are is not where we mount */
-	r = git_repository_set_workdir(o->view, view, 0);
+	r = use_workdir(o->view, view);
 	if (r == 0)
 		r = git_repository_odb(&o->there, o->origin);
 	if (r == 0)
