@@ -19,7 +19,11 @@
 #include "base/name.h"
 #include "cli/path.h"
 
-enum { GRACE_SECONDS = 10 };
+enum {
+	GRACE_SECONDS = 10,
+	DIR_BYTES = 4352,
+	WHAT_BYTES = DIR_BYTES + 257, /* with a name in it */
+};
 
 static bool is_live(const struct doctor *d, const char *path)
 {
@@ -62,7 +66,7 @@ static bool is_old(int dirfd, const char *name)
 static void check_trash(struct doctor *d, int dirfd, const char *dir,
 			const char *name)
 {
-	char what[4352];
+	char what[WHAT_BYTES];
 	bool fixed;
 
 	if (!is_old(dirfd, name))
@@ -75,7 +79,7 @@ static void check_trash(struct doctor *d, int dirfd, const char *dir,
 static void check_mount_point(struct doctor *d, int dirfd, const char *dir,
 			      const char *name)
 {
-	char what[4352];
+	char what[WHAT_BYTES];
 	bool fixed;
 
 	(void)snprintf(what, sizeof what, "%s/%s", dir, name);
@@ -96,7 +100,7 @@ static void check_beside(struct doctor *d, int dirfd, const char *dir,
 	const char *store = path_last(d->c->store);
 	size_t n = strlen(store), marker = strlen(".new-");
 	const char *hex = name + n + marker;
-	char what[4352];
+	char what[WHAT_BYTES];
 	bool fixed;
 
 	if (strncmp(name, store, n) != 0 ||
@@ -121,7 +125,7 @@ static void check_socket(struct doctor *d, const char *path)
 void doctor_left(struct doctor *d)
 {
 	_cleanup_free_ char *parent = strdup(d->c->store);
-	char path[4352];
+	char path[DIR_BYTES];
 
 	if (parent && parent[1]) {
 		*strrchr(parent, '/') = 0;
