@@ -17,7 +17,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
-#include "git/outside_int.h"
+#include "git/outside.h"
 
 enum { MESSAGE_BYTES = 16 << 20, ROOM = PATH_MAX + 64 };
 

@@ -6,7 +6,7 @@
  * What is not converted goes from the file into the pack in pieces, however big
  * it is. Line ends and keywords are converted by libgit2, when there is a file
  * of attributes anywhere or core.autocrlf is set; else nothing is asked. A
- * filter that is a program is run by git (outside.c).
+ * filter that is a program is run by git (convert.c).
  *
  * The file may change while it is read. Its length is told first, so when that
  * was another at the end it is read again.
@@ -19,7 +19,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
-#include "git/outside_int.h"
+#include "git/convert_int.h"
 
 #include <git2/sys/filter.h>
 
@@ -210,8 +210,7 @@ static int take_file(struct gittip *t, const char *path, git_oid *ret_id)
 	if (t->attributes && has_program(t, path)) {
 		_cleanup_buf_ struct buf made = {0};
 
-		r = gitoutside_convert(t->odb.origin, t->work->view, path, fd,
-				       &made);
+		r = gitconvert(t->odb.origin, t->work->view, path, fd, &made);
 		if (r < 0)
 			return diag_fail(t->odb.diag, r,
 					 "%s: git cannot convert it: %s", path,

@@ -5,19 +5,16 @@
  * Input is a descriptor that the program reads by itself; its output and what
  * it says about errors are read together, so that neither makes it wait.
  */
-#include "git/outside_int.h"
+#include "git/outside.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #include "base/attr.h"
-#include "base/io.h"
 
 enum { BLOCK_BYTES = 8 << 10, SAID_BYTES = 64 << 10, DESCRIPTORS = 2 };
 
@@ -168,81 +165,4 @@ int gitoutside_run(const struct gitoutside *p, struct buf *out, struct buf *err)
 	if (r < 0)
 		return r;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -EINTR;
-}
-
-/* --- filters -------------------------------------------------------------- */
-
-/* What both runs of git have in common. */
-struct conversion {
-	char git_dir[PATH_MAX + 16];
-	char work_tree[PATH_MAX + 16];
-	char objects[PATH_MAX + 32];
-	char named[PATH_MAX + 16];
-	char folder[PATH_MAX];
-	const char *view;
-};
-
-static int prepare(struct conversion *c, git_repository *origin,
-		   const char *path)
-{
-	const char *top = getenv("TMPDIR");
-
-	(void)snprintf(c->folder, sizeof c->folder, "%s/cowfs-filter-XXXXXX",
-		       top && *top ? top : "/tmp");
-	(void)snprintf(c->git_dir, sizeof c->git_dir, "--git-dir=%s",
-		       git_repository_path(origin));
-	(void)snprintf(c->work_tree, sizeof c->work_tree, "--work-tree=%s",
-		       c->view);
-	(void)snprintf(c->named, sizeof c->named, "--path=%s", path);
-	if (!mkdtemp(c->folder))
-		return -errno;
-	(void)snprintf(c->objects, sizeof c->objects, "GIT_OBJECT_DIRECTORY=%s",
-		       c->folder);
-	return 0;
-}
-
-static int run_git(struct conversion *c, const char *const *args, int fd,
-		   struct buf *out)
-{
-	_cleanup_buf_ struct buf said = {0};
-	const char *argv[12] = {"git", c->git_dir, c->work_tree, "-c",
-				"core.bare=false"};
-	const char *const set[] = {c->objects, NULL};
-	const struct gitoutside p = {
-		.argv = argv, .set = set, .in = fd, .dir = c->view};
-	int r;
-
-	for (size_t i = 0; args[i] && i < 6; i++)
-		argv[5 + i] = args[i];
-	r = gitoutside_run(&p, out, &said);
-	return r > 0 ? -ECANCELED : r;
-}
-
-int gitoutside_convert(git_repository *origin, const char *view,
-		       const char *path, int fd, struct buf *out)
-{
-	_cleanup_free_ struct conversion *c = calloc(1, sizeof *c);
-	_cleanup_buf_ struct buf name = {0};
-	const char *hash[] = {"hash-object", "-w", "--stdin", NULL, NULL};
-	const char *cat[] = {"cat-file", "blob", NULL, NULL};
-	int r;
-
-	if (!c)
-		return -ENOMEM;
-	c->view = view;
-	r = prepare(c, origin, path);
-	if (r < 0)
-		return r;
-	hash[3] = c->named;
-	r = lseek(fd, 0, SEEK_SET) < 0 ? -errno : 0;
-	if (r == 0)
-		r = run_git(c, hash, fd, &name);
-	if (r == 0 && name.len)
-		name.len--; /* the line's end */
-	cat[2] = buf_str(&name);
-	if (r == 0)
-		r = cat[2] ? run_git(c, cat, -1, out) : -ENOMEM;
-	if (io_remove_tree(AT_FDCWD, c->folder) < 0 && r == 0)
-		r = -EIO;
-	return r;
 }
