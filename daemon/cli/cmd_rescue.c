@@ -73,20 +73,29 @@ static int fail_rescue(const struct call *c, int err, const char *name)
 
 /* --- ls ------------------------------------------------------------------ */
 
-/* Only what the origin is known to have is there. */
-static bool is_in_git(const struct rescue *r)
+/* Learns of the origin what an interrupted umount did not write down. */
+static int complete(struct rescue *r, struct diag *diag,
+		    char commit[GIT_HEX_BYTES])
 {
-	return r->git_ref[0] && r->git_commit[0];
+	int err = rescue_find_commit(r, diag, commit);
+
+	if (err == 0)
+		r->git_commit = commit;
+	return MIN(err, 0);
 }
 
-static int add_row(void *ctx, const struct rescue *r)
+static int add_row(void *ctx, const struct rescue *found)
 {
+	struct rescue known = *found, *r = &known;
+	char commit[GIT_HEX_BYTES];
 	struct bytes in = bytes_of(r->left, r->left_len);
 	char snapshot[OID_HEX + 1], base[OID_HEX + 1];
 	_cleanup_buf_ struct buf left = {0};
 	struct rescue_left one;
 	struct out *o = ctx;
 
+	/* of an origin that cannot be read nothing is known */
+	(void)!complete(r, NULL, commit);
 	while (rescue_left_next(&in, &one)) {
 		buf_put(&left, one.path, one.path_len);
 		buf_put_u8(&left, 0);
@@ -96,15 +105,15 @@ static int add_row(void *ctx, const struct rescue *r)
 	out_row(o, (struct out_cell[]){
 			   out_str(r->name),
 			   out_str(r->env),
-			   out_str(is_in_git(r) ? "origin" : "store"),
+			   out_str(rescue_has_commit(r) ? "origin" : "store"),
 			   out_num((uint64_t)MAX(r->time_sec, 0)),
 			   out_num(r->files),
 			   out_str(snapshot),
 			   out_str(base),
 			   out_str(r->source),
-			   out_str(is_in_git(r) ? r->git_dir : ""),
-			   out_str(is_in_git(r) ? r->git_ref : ""),
-			   out_str(is_in_git(r) ? r->git_commit : ""),
+			   out_str(rescue_has_commit(r) ? r->git_dir : ""),
+			   out_str(rescue_has_commit(r) ? r->git_ref : ""),
+			   out_str(rescue_has_commit(r) ? r->git_commit : ""),
 			   out_bytes(left.data, left.len),
 		   });
 	return buf_error(&left);
@@ -251,15 +260,18 @@ struct dropping {
 
 /* Takes the ref out of the origin. 0: whatever there was of it is gone, or not
  * ours. */
-static int drop_ref(const struct dropping *d, const struct rescue *r)
+static int drop_ref(const struct dropping *d, const struct rescue *found)
 {
+	struct rescue known = *found, *r = &known;
+	char commit[GIT_HEX_BYTES];
 	_cleanup_diag_ struct diag diag = {0};
 	const char *line;
-	int err;
+	int err = complete(r, &diag, commit);
 
-	if (!is_in_git(r))
+	if (err == 0 && !rescue_has_commit(r))
 		return 0;
-	err = gitrescue_drop(r->git_dir, r->git_ref, r->git_commit, &diag);
+	if (err == 0)
+		err = gitrescue_drop(r->git_dir, r->git_ref, r->git_commit, &diag);
 	line = diag_line(&diag, 0);
 	if (err == -EBUSY) {
 		(void)call_fail(d->c, 0, "%s: left alone in the origin: %s",

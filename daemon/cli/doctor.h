@@ -46,5 +46,7 @@ void doctor_mounts(struct doctor *d);
 void doctor_server(struct doctor *d);
 /* doctor_left.c: files that something left behind. */
 void doctor_left(struct doctor *d);
+/* doctor_rescues.c: refs that an interrupted umount left in origins. */
+void doctor_rescues(struct doctor *d);
 
 #endif

@@ -143,14 +143,13 @@ static int write_git(struct saving *s, struct diag *diag)
 			       .env = s->env,
 			       .snapshot = s->base,
 			       .changes = &s->changes};
-	char message[256];
+	char message[RESCUE_MESSAGE_BYTES];
 	int r = store_open(s->c->store, 0, diag, &store);
 
 	if (r < 0)
 		return r;
 	work.store = store;
-	(void)snprintf(message, sizeof message, "cowfs: rescue of %s as %s\n",
-		       s->env, s->ret->name);
+	rescue_message(s->env, s->ret->name, message);
 	return gitrescue_write(&work, s->ret->git_ref, message, diag,
 			       s->commit);
 }

@@ -13,8 +13,10 @@
 
 #include "cli/leave.h"
 #include "cli/remote.h"
+#include "git/rescue.h"
+#include "store/rescues.h"
 
-enum { RESCUE_REF_BYTES = 128 };
+enum { RESCUE_REF_BYTES = 128, RESCUE_MESSAGE_BYTES = 256 };
 
 struct rescued {
 	char name[REMOTE_NAME_BYTES];
@@ -38,5 +40,17 @@ void rescue_tell(const struct call *c, const char *env,
 /* Says of a list what is left out, a line each; at most `most` (0: all). */
 void rescue_tell_left(const struct call *c, const char *what,
 		      const struct buf *list, size_t most);
+
+/* --- rescue_ref.c: the ref in the origin ---------------------------------- */
+
+/* Whether the record says that the origin has it. */
+bool rescue_has_commit(const struct rescue *r);
+/* The message of the ref's commit. */
+void rescue_message(const char *env, const char *rescue,
+		    char ret_message[RESCUE_MESSAGE_BYTES]);
+/* Looks in the origin where the record does not know. 1: it knows, or there is
+ * none. */
+_must_check_ int rescue_find_commit(const struct rescue *r, struct diag *diag,
+				    char ret_commit[GIT_HEX_BYTES]);
 
 #endif

@@ -106,7 +106,8 @@ static int gather(struct rescue *s)
 	return r < 0 ? r : put_commit(s, &c, &s->commit);
 }
 
-static int publish(struct rescue *s)
+/* Sets the ref, and looks. */
+static int set_ref(struct rescue *s)
 {
 	const struct gitref_move move = {
 		.ref = s->ref,
@@ -116,12 +117,8 @@ static int publish(struct rescue *s)
 	};
 	struct gitodb *o = &s->tip.odb;
 	git_oid now;
-	int r = gitodb_finish(o);
+	int r = gitref_set(o->origin, &move, o->diag);
 
-	if (r == 0)
-		r = gitodb_verify(o);
-	if (r == 0)
-		r = gitref_set(o->origin, &move, o->diag);
 	if (r == 0)
 		r = gitref_find(o->origin, s->ref, o->diag, &now);
 	if (r < 0)
@@ -129,8 +126,26 @@ static int publish(struct rescue *s)
 	if (r || !git_oid_equal(&now, &s->commit))
 		return diag_fail(o->diag, -EIO,
 				 "%s: it is not what was written", s->ref);
-	gitodb_release(o);
 	return 0;
+}
+
+static int publish(struct rescue *s)
+{
+	const struct gitref_move back = {
+		.ref = s->ref, .from = &s->commit, .who = s->who, .why = ""};
+	struct gitodb *o = &s->tip.odb;
+	int r = gitodb_finish(o);
+
+	if (r == 0)
+		r = gitodb_verify(o);
+	if (r < 0)
+		return r;
+	r = set_ref(s);
+	if (r == 0)
+		gitodb_release(o);
+	else /* what failed must not leave a ref that nobody knows */
+		(void)!gitref_set(o->origin, &back, NULL);
+	return r;
 }
 
 int gitrescue_write(const struct gitwork *work, const char *ref,
@@ -159,6 +174,38 @@ int gitrescue_write(const struct gitwork *work, const char *ref,
 	return r;
 }
 
+/* Opens the origin; 1: it is gone. */
+static int open_origin(const char *origin, struct diag *diag,
+		       git_repository **ret_repo)
+{
+	int r = gitlib_start(diag);
+
+	if (r < 0)
+		return r;
+	if (access(origin, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return 1;
+	return gitlib_open(origin, diag, ret_repo);
+}
+
+int gitrescue_find(const char *origin, const char *ref, const char *message,
+		   struct diag *diag, char ret_commit[GIT_HEX_BYTES])
+{
+	_cleanup_git_repository_ git_repository *repo = NULL;
+	_cleanup_git_commit_ git_commit *commit = NULL;
+	git_oid now;
+	int r = open_origin(origin, diag, &repo);
+
+	if (r == 0)
+		r = gitref_find(repo, ref, diag, &now);
+	if (r)
+		return r == -ENOENT ? 1 : r;
+	if (git_commit_lookup(&commit, repo, &now) < 0 ||
+	    strcmp(git_commit_message(commit), message) != 0)
+		return 1;
+	git_oid_tostr(ret_commit, GIT_HEX_BYTES, &now);
+	return 0;
+}
+
 int gitrescue_drop(const char *origin, const char *ref, const char *commit,
 		   struct diag *diag)
 {
@@ -166,15 +213,12 @@ int gitrescue_drop(const char *origin, const char *ref, const char *commit,
 	_cleanup_git_signature_ git_signature *who = NULL;
 	struct gitref_move move = {.ref = ref, .why = ""};
 	git_oid id, now;
-	int r = gitlib_start(diag);
+	int r = open_origin(origin, diag, &repo);
 
-	if (r < 0)
-		return r;
-	if (git_oid_fromstr(&id, commit) < 0)
-		return diag_fail(diag, -EINVAL, "%s: not a commit", commit);
-	if (access(origin, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
+	if (r > 0)
 		return 0;
-	r = gitlib_open(origin, diag, &repo);
+	if (r == 0 && git_oid_fromstr(&id, commit) < 0)
+		return diag_fail(diag, -EINVAL, "%s: not a commit", commit);
 	if (r == 0)
 		r = gitref_find(repo, ref, diag, &now);
 	if (r)

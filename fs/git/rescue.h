@@ -37,6 +37,11 @@
 _must_check_ int gitrescue_write(const struct gitwork *work, const char *ref,
 				 const char *message, struct diag *diag,
 				 char ret_commit[GIT_HEX_BYTES]);
+/* Finds where the ref is, for who does not know: the commit must have that
+ * message. 1: there is none, or it is another's. */
+_must_check_ int gitrescue_find(const char *origin, const char *ref,
+				const char *message, struct diag *diag,
+				char ret_commit[GIT_HEX_BYTES]);
 /* Deletes the ref if it is still at that commit; one that is gone, or an
  * origin that is gone, is no error. -EBUSY: it is at another. */
 _must_check_ int gitrescue_drop(const char *origin, const char *ref,
