@@ -4,7 +4,8 @@
  * origin.
  *
  * The server tells what changed; files, and both repositories, are read here,
- * with the caller's rights.
+ * with the caller's rights; of an environment that is not mounted through a
+ * view of our own (cli/view.h).
  */
 #include "cli/cmd.h"
 
@@ -17,6 +18,7 @@
 #include "cli/branch.h"
 #include "cli/changes.h"
 #include "cli/remote.h"
+#include "cli/view.h"
 #include "git/save.h"
 #include "store/store.h"
 
@@ -60,12 +62,15 @@ struct subject {
 	char base[GIT_HEX_BYTES];
 	char stamp[STAMP_BYTES];
 	struct gitchanges changes;
+	struct view view; /* of one that is not mounted */
 };
 
 static void subject_free(struct subject **s)
 {
-	if (*s)
+	if (*s) {
 		gitchanges_fini(&(*s)->changes);
+		view_close(&(*s)->view);
+	}
 	free(*s);
 }
 
@@ -113,12 +118,10 @@ static int ask(struct call *c, struct subject *s)
 		return call_fail(c, CODE_FAILED,
 				 "%s: it does not come from a git repository",
 				 name);
-	if (strcmp(s->env.state, "mounted") != 0) {
-		(void)call_fail(c, CODE_FAILED, "%s: it is not mounted", name);
-		call_hint("\"cowfs mount %s\" mounts it again", name);
-		return CODE_FAILED;
-	}
-	return changes_fetch(c, &fd, name, &s->changes);
+	r = changes_fetch(c, &fd, name, &s->changes);
+	return r || !strcmp(s->env.state, "mounted")
+		       ? r
+		       : view_open(c, name, &s->view);
 }
 
 static void say_notes(const struct call *c, const struct diag *notes)
@@ -183,7 +186,7 @@ static int save(struct call *c, struct subject *s, struct store *store)
 	};
 	struct gitwork work = {
 		.origin = s->git_dir,
-		.view = s->env.path,
+		.view = s->view.is_open ? s->view.path : s->env.path,
 		.env = s->env.name,
 		.store = store,
 		.changes = &s->changes,

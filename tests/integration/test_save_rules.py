@@ -301,6 +301,58 @@ def test_programs_run_only_for_who_may_say_so(env, repo):
     assert git(repo, "rev-parse", "cowfs/e") == before
 
 
+def test_without_hooks_none_runs(env, repo):
+    """Neither those around a commit nor that of refs, by save, a filter, rescue
+    or its end."""
+    proof = env.folder / "proof"
+    hooks = repo / ".git/hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("reference-transaction", "pre-commit", "post-commit",
+                 "commit-msg", "post-index-change", "post-rewrite", "update"):
+        (hooks / name).write_text(f"#!/bin/sh\necho {name} >> {proof}\n")
+        (hooks / name).chmod(0o755)
+    git(repo, "branch", "probe")
+    assert "reference-transaction" in proof.read_text()
+    proof.unlink()
+    git(repo, "config", "filter.up.clean", "tr a-z A-Z")
+    env.load(repo)
+    point = env.mount("base", "e")
+    env.sh(point, "git config core.hooksPath /dev/null; echo 1 > new; "
+                  "git add new; git commit -qm one; git stash list; "
+                  "echo '*.big filter=up' > .gitattributes; echo b > x.big; "
+                  "echo 2 >> new")
+    env.run("save", "e")
+    assert git(repo, "show", "cowfs/e:x.big") == "B"
+    env.run("umount", "e")
+    (rescue,) = env.run("--json", "rescue", "ls").json()
+    assert rescue["where"] == "origin"
+    env.run("rescue", "drop", rescue["rescue"])
+    assert not proof.exists(), proof.read_text()
+
+
+def test_a_kept_environment_is_saved(env, repo):
+    """Through a view of the command's own; it stays as it is."""
+    env.load(repo)
+    point = env.mount("base", "e")
+    env.sh(point, "echo c > c; git add c; git commit -qm c; echo u > u; "
+                  "echo m >> lines; rm run")
+    want = what_git_adds(env, point, env.folder / "copy")
+    env.run("umount", "e", "--keep")
+    before = fingerprint(repo)
+    row, = env.run("--json", "save", "e").json()
+    assert row["branch"] == "cowfs/e" and row["commits"] == 2
+    assert saved_tree(repo, "cowfs/e") == want
+    assert fingerprint(repo) == before
+    shown, = env.run("--json", "show", "e").json()
+    assert shown["state"] == "kept"
+    assert not [n for n in os.listdir(env.path / "mnt")
+                if n.startswith(".view")]
+    row, = env.run("--json", "save", "e").json()
+    assert not row["updated"]
+    point = env.mount("e")
+    assert_saved(env, point, repo, "cowfs/e")
+
+
 @pytest.mark.long
 def test_five_at_once_beside_a_user_and_gc(env, repo):
     env.load(repo)
