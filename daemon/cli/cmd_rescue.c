@@ -271,7 +271,8 @@ static int drop_ref(const struct dropping *d, const struct rescue *found)
 	if (err == 0 && !rescue_has_commit(r))
 		return 0;
 	if (err == 0)
-		err = gitrescue_drop(r->git_dir, r->git_ref, r->git_commit, &diag);
+		err = gitrescue_drop(r->git_dir, r->git_ref, r->git_commit,
+				     &diag);
 	line = diag_line(&diag, 0);
 	if (err == -EBUSY) {
 		(void)call_fail(d->c, 0, "%s: left alone in the origin: %s",

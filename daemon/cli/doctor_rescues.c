@@ -4,7 +4,8 @@
  * the origin, and their records do not say so.
  *
  * How: in a child with a time limit, since a damaged index may crash its
- * reader, and an origin may lie where nobody answers. It writes a line for each,
+ * reader, and an origin may lie where nobody answers. It writes a line for
+ * each,
  * "+NAME" when the record has it now, "-NAME" when not.
  */
 #include "cli/doctor.h"

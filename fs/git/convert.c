@@ -53,10 +53,10 @@ static int run_git(struct conversion *c, const char *const *args, int fd,
 	_cleanup_buf_ struct buf said = {0};
 	enum { FIRST = 9, MOST = 6 };
 	const char *argv[FIRST + MOST + 1] = {
-		"git", c->git_dir,
-		"-c",  "core.bare=false",
-		"-c",  "core.hooksPath=/dev/null",
-		"-c",  "core.fsmonitor=false",
+		"git",	     c->git_dir,
+		"-c",	     "core.bare=false",
+		"-c",	     "core.hooksPath=/dev/null",
+		"-c",	     "core.fsmonitor=false",
 		c->work_tree};
 	const char *const set[] = {c->objects, NULL};
 	const struct gitoutside p = {
@@ -69,8 +69,8 @@ static int run_git(struct conversion *c, const char *const *args, int fd,
 	return r > 0 ? -ECANCELED : r;
 }
 
-int gitconvert(git_repository *origin, const char *view,
-		       const char *path, int fd, struct buf *out)
+int gitconvert(git_repository *origin, const char *view, const char *path,
+	       int fd, struct buf *out)
 {
 	_cleanup_free_ struct conversion *c = calloc(1, sizeof *c);
 	_cleanup_buf_ struct buf name = {0};

@@ -3,8 +3,10 @@
  * pack.c - one pack instead of loose objects: three syncs, however many there
  * are.
  *
- * Objects go into a temporary file (named as git's own, so that a gc takes it
- * away if we die), each whole: the origin's next gc finds deltas. Their number
+ * Objects go into a file without a name, each whole: the origin's next gc finds
+ * deltas. A temporary name is given only where the file system has no such
+ * files, and then one of git's own kind, so that a gc takes it away if we die;
+ * "gc --prune=now" does so, too, while we live. The number of the objects
  * stands in the header and is known at the end, so the header is written again,
  * and the checksum made by reading what was written.
  *
@@ -119,7 +121,7 @@ void gitpack_free(struct gitpack *p)
 /* --- the file ------------------------------------------------------------- */
 
 /* Makes a file of a new name; ret_name has NAME_ROOM bytes. */
-static int make_file(struct gitpack *p, const char *kind, char *ret_name)
+static int make_named(struct gitpack *p, const char *kind, char *ret_name)
 {
 	for (int i = 0; i < TRIES; i++) {
 		uint64_t number = 0;
@@ -138,6 +140,47 @@ static int make_file(struct gitpack *p, const char *kind, char *ret_name)
 			return -errno;
 	}
 	return -EEXIST;
+}
+
+/* Makes a file without a name, where that can be; else a temporary one. */
+static int make_file(struct gitpack *p, const char *kind, char *ret_name)
+{
+	const int fd =
+		openat(p->dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0444);
+
+	ret_name[0] = '\0';
+	return fd >= 0 ? fd : make_named(p, kind, ret_name);
+}
+
+static int link_file(struct gitpack *p, int fd, const char *name)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	return linkat(AT_FDCWD, path, p->dir, name, AT_SYMLINK_FOLLOW) < 0
+		       ? -errno
+		       : 0;
+}
+
+/* Gives a file its name, in place of what has it. */
+static int name_file(struct gitpack *p, int fd, char *temporary,
+		     const char *name)
+{
+	int r = 0;
+
+	if (!temporary[0]) {
+		r = link_file(p, fd, name);
+		if (r != -EEXIST)
+			return r;
+		(void)snprintf(temporary, NAME_ROOM, "tmp_cowfs_%d",
+			       (int)getpid());
+		(void)unlinkat(p->dir, temporary, 0);
+		r = link_file(p, fd, temporary);
+	}
+	if (r == 0 && renameat(p->dir, temporary, p->dir, name) < 0)
+		return -errno;
+	temporary[0] = '\0';
+	return r;
 }
 
 static int flush(struct gitpack *p)
@@ -393,6 +436,7 @@ static int seal(struct gitpack *p, uint8_t ret_sum[SHA1_BYTES])
 	return r < 0 ? r : io_sync_data(p->fd);
 }
 
+/* Returns the file's descriptor. */
 static int write_index(struct gitpack *p, const uint8_t sum[SHA1_BYTES],
 		       char *ret_name)
 {
@@ -414,7 +458,9 @@ static int write_index(struct gitpack *p, const uint8_t sum[SHA1_BYTES],
 	if (fd < 0)
 		return fd;
 	r = io_write(fd, bytes.data, bytes.len);
-	return r < 0 ? r : io_sync_data(fd);
+	if (r == 0)
+		r = io_sync_data(fd);
+	return r < 0 ? r : TAKE_FD(fd);
 }
 
 static int make_keep(struct gitpack *p, const char *base)
@@ -433,23 +479,24 @@ static int make_keep(struct gitpack *p, const char *base)
 }
 
 /* The pack before its index: git looks for the index. */
-static int give_names(struct gitpack *p, const char *base, const char *idx)
+static int give_names(struct gitpack *p, const char *base, int idx_fd,
+		      char *idx)
 {
 	char name[NAME_ROOM + 8];
+	int r;
 
 	(void)snprintf(name, sizeof name, "%s.pack", base);
-	if (renameat(p->dir, p->temporary, p->dir, name) < 0)
-		return -errno;
-	p->temporary[0] = '\0';
+	r = name_file(p, p->fd, p->temporary, name);
 	(void)snprintf(name, sizeof name, "%s.idx", base);
-	if (renameat(p->dir, idx, p->dir, name) < 0)
-		return -errno;
-	return io_sync_dir(p->dir);
+	if (r == 0)
+		r = name_file(p, idx_fd, idx, name);
+	return r < 0 ? r : io_sync_dir(p->dir);
 }
 
 int gitpack_finish(struct gitpack *p)
 {
 	char base[NAME_ROOM - 8] = "pack-", idx[NAME_ROOM] = "";
+	_cleanup_close_ int fd = -1;
 	uint8_t sum[SHA1_BYTES];
 	int r;
 
@@ -459,14 +506,16 @@ int gitpack_finish(struct gitpack *p)
 	if (r < 0)
 		return r;
 	r = seal(p, sum);
-	if (r == 0)
-		r = write_index(p, sum, idx);
+	if (r == 0) {
+		fd = write_index(p, sum, idx);
+		r = MIN(fd, 0);
+	}
 	for (size_t i = 0; i < sizeof sum; i++)
 		(void)snprintf(base + 5 + 2 * i, 3, "%02x", sum[i]);
 	if (r == 0)
 		r = make_keep(p, base);
 	if (r == 0)
-		r = give_names(p, base, idx);
+		r = give_names(p, base, fd, idx);
 	if (r < 0 && idx[0])
 		(void)unlinkat(p->dir, idx, 0);
 	return r < 0 ? fail(p, r) : 0;
