@@ -123,7 +123,7 @@ int side_mount_is_empty(struct side *s, const char *path)
 
 	if (r == 0)
 		r = io_open_names(dir_of(s), name, O_NOFOLLOW, &names);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	do {
 		e = readdir(names);

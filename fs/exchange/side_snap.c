@@ -88,7 +88,7 @@ int side_snap_look(struct side *s, const char *path, struct side_node *ret_node)
 	r = open_dir(s, path, len);
 	if (r == 0)
 		r = find(s, name, strlen(name), &e);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	*ret_node = (struct side_node){
 		.mode = e.mode,
@@ -147,7 +147,7 @@ static int read_target(struct side *s, const char *path, side_bytes_fn fn,
 
 	if (r == 0)
 		r = find(s, name, strlen(name), &e);
-	return r < 0 ? r : fn(ctx, e.target, e.target_len);
+	return r != 0 ? r : fn(ctx, e.target, e.target_len);
 }
 
 int side_snap_read(struct side *s, const struct side_node *node,

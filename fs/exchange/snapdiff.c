@@ -143,7 +143,7 @@ int snapdiff_walk(struct store *s, const struct oid *old, const struct oid *now,
 	r = read_snap(s, old, &a);
 	if (r == 0)
 		r = read_snap(s, now, &b);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	if (a.mode != b.mode || a.uid != b.uid || a.gid != b.gid ||
 	    a.mtime_sec != b.mtime_sec || a.mtime_nsec != b.mtime_nsec ||

@@ -8,6 +8,7 @@
  */
 #include "git/diff_int.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -98,8 +99,6 @@ int gitdiff_big_row(const struct gitdiff_big *big, struct buf *patch,
 		.status = !old	 ? 'A'
 			  : !now ? 'D'
 				 : 'M',
-		.path = now ? now->path : old->path,
-		.old_path = old ? old->path : now->path,
 		.content_differs = !big->is_same,
 		.is_binary = true,
 		.is_big = !big->is_same,
@@ -107,10 +106,17 @@ int gitdiff_big_row(const struct gitdiff_big *big, struct buf *patch,
 	};
 	const struct gitdiff_text t = {&row, {&none, &none}};
 
-	if (old)
+	assert(old || now);
+	if (old) {
+		row.path = row.old_path = old->path;
 		row.old_file = old->file;
-	if (now)
+	}
+	if (now) {
+		row.path = now->path;
 		row.new_file = now->file;
+	}
+	if (!old)
+		row.old_path = row.path;
 	if (row.status == 'M' && strcmp(row.path, row.old_path) != 0) {
 		row.status = 'R';
 		row.similarity = 100;

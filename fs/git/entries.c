@@ -138,7 +138,7 @@ static int node_put(struct cached_in *in, const struct gitcached *node)
 {
 	struct gitentries *g = in->g;
 
-	if (g->cached_count == in->cap) {
+	if (!g->cached || g->cached_count == in->cap) {
 		const size_t cap = MAX(in->cap * 2, (size_t)256);
 		struct gitcached *grown =
 			realloc(g->cached, cap * sizeof *grown);

@@ -409,7 +409,7 @@ static int look_at_all(struct files *f)
 			path = buf_str(&f->own);
 			if (!path)
 				return -ENOMEM;
-			if (last.len == f->own.len &&
+			if (last.data && last.len == f->own.len &&
 			    !memcmp(last.data, path, last.len))
 				continue; /* once is enough */
 			r = remember(&last, path, f->own.len);

@@ -149,8 +149,8 @@ static bool match_path(const struct gitignore *g, const char *pattern,
 {
 	const size_t plain = strcspn(pattern, "*?[\\");
 
-	if (g->flags & WILD_CASE ? strncasecmp(pattern, path, plain)
-				 : strncmp(pattern, path, plain))
+	if (g->flags & WILD_CASE ? strncasecmp(pattern, path, plain) != 0
+				 : strncmp(pattern, path, plain) != 0)
 		return false;
 	return gitwild_match(pattern + plain, path + plain,
 			     g->flags | WILD_PATH);

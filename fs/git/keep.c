@@ -317,7 +317,7 @@ static int keep_dir(struct gitkeep *k, const char *path, int depth)
 	r = gitview_parent(&k->tip->view, path, &up, &name);
 	if (r == 0)
 		r = io_open_names(up, name, O_NOFOLLOW, &dir);
-	if (r < 0)
+	if (r != 0)
 		return r == -ENOENT ? 0 : r;
 	while (r == 0 && (e = readdir(dir))) {
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||

@@ -497,7 +497,7 @@ int gitpack_finish(struct gitpack *p)
 {
 	char base[NAME_ROOM - 8] = "pack-", idx[NAME_ROOM] = "";
 	_cleanup_close_ int fd = -1;
-	uint8_t sum[SHA1_BYTES];
+	uint8_t sum[SHA1_BYTES] = {0};
 	int r;
 
 	if (!p->count)

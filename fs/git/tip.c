@@ -177,7 +177,7 @@ static int build_dir(struct build *b, size_t begin, size_t end, size_t len,
 		if (cached)
 			kid = gitcached_child(g, cached, path + len,
 					      dir_len - len);
-		if (is_valid(b, kid, next - i))
+		if (kid && is_valid(b, kid, next - i))
 			r = put_tree(b, path, dir_len, kid->tree);
 		else
 			r = build_dir(b, i, next, dir_len + 1, kid);

@@ -187,7 +187,9 @@ def kill_at_the_ref(store, folder):
         pass
     child.kill()
     store.finish(child, 30)
-    store.run("daemon", "stop")  # with all that it was asked for
+    # With all that it was asked for.
+    wait_until(lambda: store.run("daemon", "stop", expect=None).code == 0, 30,
+               "the server has ended")
     return "e" in envs(store)
 
 

@@ -155,4 +155,5 @@ def test_a_view_of_a_snapshot_and_a_client_that_dies(cowfs, tree):
     wait_until(lambda: not views(cowfs), 10, "the view is gone")
     code, answer = Door(cowfs).ask(VIEW, (SNAPSHOT, b"nosuch"))
     assert code == 3, answer
-    cowfs.run("daemon", "stop")
+    wait_until(lambda: cowfs.run("daemon", "stop", expect=None).code == 0, 10,
+               "the server has ended")
