@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""save.py [-o DIR] [--files N,...] [--rounds N] - what `cowfs save` takes.
+"""save.py [-o DIR] [--files N,...] [--rounds N] - what `cowfs save` takes, and
+a rescue by `cowfs umount`.
 
 100 changed files (modified, new) in repositories of several sizes; each round
 changes them again in a new environment. Beside it what git itself takes to
 commit as much in a clone (add --all, commit), and what three syncs of a small
-file take on that disk: save makes about as many. Medians, in milliseconds.
+file take on that disk: save makes about as many. Medians, in milliseconds; of
+save and rescue also the processor time of command, server and keeper, which
+other load on the machine changes less.
 
 Prints a Markdown table, and writes it and the figures into DIR (bench/out).
 Every access to a FUSE mount is made by a child under a time limit. As root.
@@ -14,6 +17,7 @@ import argparse
 import json
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
@@ -29,6 +33,9 @@ GIT = dict(GIT_AUTHOR_NAME="b", GIT_AUTHOR_EMAIL="b@example.invalid",
            GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null",
            GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="gc.auto",
            GIT_CONFIG_VALUE_0="0")
+KINDS = {"save": "save", "save cpu": "its CPU", "rescue": "rescue",
+         "rescue cpu": "its CPU", "git": "git add, commit",
+         "syncs": "three syncs"}
 CHANGE = r"""
 round=$1; files=$2; i=0
 while [ $i -lt 50 ]; do
@@ -64,6 +71,17 @@ def took(fn):
     return (time.perf_counter() - start) * 1000
 
 
+def cpu(store):
+    """Milliseconds that our children and the server's processes have used."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = used.ru_utime + used.ru_stime
+    for pid in mountpoint.processes_of(store.path):
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text() \
+            .rpartition(")")[2].split()
+        total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return total * 1000
+
+
 def three_syncs(folder):
     for i in range(3):
         with open(folder / f"sync{i}", "wb") as f:
@@ -77,15 +95,17 @@ def measure(scratch, files, rounds):
     git("clone", "-q", top, clone)
     store = mountpoint.Store(scratch / f"s{files}")
     store.env.update(GIT)
-    found = {"save": [], "git": [], "syncs": []}
+    found = {k: [] for k in KINDS}
     try:
         store.load(top)
         for i in range(rounds):
             point = store.mount("base", f"e{i}")
             store.inside(point, ["sh", "-ec", CHANGE, "sh", str(i),
                                  str(files)])
-            found["save"].append(took(lambda: store.run("save", f"e{i}")))
-            store.run("umount", f"e{i}", "--discard")
+            for kind, verb in (("save", "save"), ("rescue", "umount")):
+                before = cpu(store)
+                found[kind].append(took(lambda: store.run(verb, f"e{i}")))
+                found[kind + " cpu"].append(cpu(store) - before)
             subprocess.run(["sh", "-ec", CHANGE, "sh", str(i), str(files)],
                            cwd=clone, check=True)
             found["git"].append(took(lambda: (
@@ -99,12 +119,12 @@ def measure(scratch, files, rounds):
 
 
 def table(found):
-    out = ["| files | save | git add, commit | three syncs |",
-           "|---|---|---|---|"]
+    out = ["| files | " + " | ".join(KINDS.values()) + " |",
+           "|" + "---|" * (len(KINDS) + 1)]
     for files, row in found.items():
         out.append(f"| {files} | " + " | ".join(
             f"{statistics.median(row[k]):.0f} ({min(row[k]):.0f} to "
-            f"{max(row[k]):.0f})" for k in ("save", "git", "syncs")) + " |")
+            f"{max(row[k]):.0f})" for k in KINDS) + " |")
     return "\n".join(out) + "\n"
 
 

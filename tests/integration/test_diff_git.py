@@ -80,11 +80,20 @@ def env(shared):
     shared.run("umount", name, "--discard")
 
 
+def remove_empty(top):
+    """Leaves what git can hold: no git apply, nor checkout, puts a file in the
+    place of a directory that has empty ones in it."""
+    for folder, _, _ in os.walk(os.fsencode(top), topdown=False):
+        if folder != os.fsencode(top) and not os.listdir(folder):
+            os.rmdir(folder)
+
+
 def round_trip(store, name, base, want, *args):
     """Applies the patch to a copy of the base, which must become want."""
     result = store.run("diff", name, "--patch", *args)
     copy = store.folder / "copy"
     shutil.copytree(base, copy, symlinks=True)
+    remove_empty(copy)
     try:
         patch = os.fsencode(result.out)
         if patch:
@@ -483,5 +492,6 @@ def test_random_changes(shared, tmp_path, seed):
 
 @pytest.mark.long
 def test_many_random_changes(cowfs, tmp_path):
-    for seed in range(100, 400):
+    first = int(os.environ.get("COWFS_DIFF_SEED", 100))
+    for seed in range(first, 400):
         random_round(cowfs, tmp_path, seed)
