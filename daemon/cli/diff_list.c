@@ -4,6 +4,8 @@
  */
 #include "cli/diff_int.h"
 
+#include "base/grow.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -19,15 +21,8 @@ int diff_list_add(struct diff_list *l, const char *path, size_t len)
 {
 	char *copy;
 
-	if (l->count == l->cap) {
-		const size_t cap = l->cap ? l->cap * 2 : 64;
-		char **v = realloc((void *)l->v, cap * sizeof *v);
-
-		if (!v)
-			return -ENOMEM;
-		l->v = v;
-		l->cap = cap;
-	}
+	if (GROW(l->v, l->count, l->cap, 64) < 0)
+		return -ENOMEM;
 	copy = strndup(path, len);
 	if (!copy)
 		return -ENOMEM;

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/quote.h"
 
 /* A path as it is shown: the root is ".", directories end in '/'. */
@@ -41,15 +42,8 @@ int diff_rows_add(struct diff_rows *rows, const struct diff_row *row)
 {
 	struct diff_row *made;
 
-	if (rows->count == rows->cap) {
-		const size_t cap = rows->cap ? rows->cap * 2 : 64;
-		struct diff_row *v = realloc(rows->v, cap * sizeof *v);
-
-		if (!v)
-			return -ENOMEM;
-		rows->v = v;
-		rows->cap = cap;
-	}
+	if (GROW(rows->v, rows->count, rows->cap, 64) < 0)
+		return -ENOMEM;
 	made = &rows->v[rows->count++];
 	*made = *row;
 	made->path = show_path(row->path, row->path_len, row->is_dir,

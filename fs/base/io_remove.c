@@ -12,6 +12,7 @@
  *
  * The first error ends the walk; what is left can be removed by a later call.
  */
+#include "base/grow.h"
 #include "base/io.h"
 
 #include <assert.h>
@@ -111,15 +112,8 @@ static int push(struct walk *w, int dirfd, const char *name)
 	int fd;
 	int r;
 
-	if (w->count == w->cap) {
-		size_t cap = w->cap ? w->cap * 2 : 16;
-		struct frame *frames = realloc(w->frames, cap * sizeof *frames);
-
-		if (!frames)
-			return -ENOMEM;
-		w->frames = frames;
-		w->cap = cap;
-	}
+	if (GROW(w->frames, w->count, w->cap, 16) < 0)
+		return -ENOMEM;
 	fd = open_dir(dirfd, name);
 	if (fd < 0)
 		return fd;

@@ -11,6 +11,7 @@
 #include "env/env_int.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -179,15 +180,8 @@ static int order_add(struct names *n, struct dent *d)
 		n->order_gone--;
 		return 0;
 	}
-	if (n->order_len == n->order_cap) {
-		size_t cap = n->order_cap ? n->order_cap * 2 : 8;
-		struct order *p = realloc(n->order, cap * sizeof *p);
-
-		if (!p)
-			return -ENOMEM;
-		n->order = p;
-		n->order_cap = cap;
-	}
+	if (GROW(n->order, n->order_len, n->order_cap, 8) < 0)
+		return -ENOMEM;
 	memmove(&n->order[i + 1], &n->order[i],
 		(n->order_len - i) * sizeof *n->order);
 	n->order[i] = (struct order){d->cookie, d};

@@ -11,6 +11,7 @@
 #include "env/diff_int.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -170,15 +171,8 @@ static int row_add(struct diff *d, const struct delta_row *row,
 {
 	struct diff_row *r;
 
-	if (d->count == d->cap) {
-		size_t cap = d->cap ? d->cap * 2 : 64;
-		struct diff_row *v = realloc(d->rows, cap * sizeof *v);
-
-		if (!v)
-			return -ENOMEM;
-		d->rows = v;
-		d->cap = cap;
-	}
+	if (GROW(d->rows, d->count, d->cap, 64) < 0)
+		return -ENOMEM;
 	r = &d->rows[d->count++];
 	memset(r, 0, sizeof *r);
 	r->row = *row;

@@ -11,6 +11,7 @@
 #include "env/diff_int.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -36,15 +37,8 @@ static int set_add(struct diff_set *set, const char *path, size_t len)
 
 	if (diff_find(set, path, len))
 		return 0;
-	if (set->count == set->cap) {
-		size_t cap = set->cap ? set->cap * 2 : 64;
-		struct diff_path **v = realloc(set->paths, cap * sizeof *v);
-
-		if (!v)
-			return -ENOMEM;
-		set->paths = v;
-		set->cap = cap;
-	}
+	if (GROW(set->paths, set->count, set->cap, 64) < 0)
+		return -ENOMEM;
 	p = calloc(1, sizeof *p);
 	if (!p)
 		return -ENOMEM;

@@ -8,6 +8,7 @@
 #include "env/freeze_int.h"
 
 #include "base/err.h"
+#include "base/grow.h"
 
 #include <stdlib.h>
 
@@ -18,15 +19,8 @@ int freeze_link(struct freeze *f, uint64_t position, uint64_t ino, bool of_base)
 {
 	bool other = of_base && itable_find(f->e, ino);
 
-	if (f->member_count == f->member_cap) {
-		size_t cap = f->member_cap ? f->member_cap * 2 : 64;
-		struct freeze_member *v = realloc(f->members, cap * sizeof *v);
-
-		if (!v)
-			return -ENOMEM;
-		f->members = v;
-		f->member_cap = cap;
-	}
+	if (GROW(f->members, f->member_count, f->member_cap, 64) < 0)
+		return -ENOMEM;
 	f->members[f->member_count++] = (struct freeze_member){
 		.position = position,
 		.key = ino | (other ? KEY_OF_BASE : 0),

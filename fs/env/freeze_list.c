@@ -5,21 +5,16 @@
  */
 #include "env/freeze_int.h"
 
+#include "base/grow.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int list_add(struct freeze_list *c, const struct freeze_child *one)
 {
-	if (c->count == c->cap) {
-		size_t cap = c->cap ? c->cap * 2 : 32;
-		struct freeze_child *v = realloc(c->v, cap * sizeof *v);
-
-		if (!v)
-			return -ENOMEM;
-		c->v = v;
-		c->cap = cap;
-	}
+	if (GROW(c->v, c->count, c->cap, 32) < 0)
+		return -ENOMEM;
 	c->v[c->count++] = *one;
 	return 0;
 }

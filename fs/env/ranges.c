@@ -7,6 +7,8 @@
  */
 #include "env/env_int.h"
 
+#include "base/grow.h"
+
 #include <string.h>
 
 void ranges_fini(struct ranges *l)
@@ -25,17 +27,10 @@ void ranges_add(struct ranges *l, uint64_t block, uint64_t count)
 {
 	if (!count)
 		return;
-	if (l->len == l->cap && !ends_at(l, block)) {
-		size_t cap = l->cap ? l->cap * 2 : 64;
-		struct range *p = realloc(l->v, cap * sizeof *p);
-
-		if (!p)
-			return;
-		l->v = p;
-		l->cap = cap;
-	}
 	if (ends_at(l, block))
 		l->v[l->len - 1].count += count;
+	else if (GROW(l->v, l->len, l->cap, 64) < 0)
+		return;
 	else
 		l->v[l->len++] = (struct range){block, count};
 	l->blocks += count;

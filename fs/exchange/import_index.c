@@ -34,6 +34,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "git/index.h"
 
 enum {
@@ -88,15 +89,8 @@ static int level_push(struct work *w, const struct oid *id, uint64_t position,
 	struct level *l;
 	int r;
 
-	if (w->count == w->cap) {
-		size_t cap = MAX(w->cap * 2, (size_t)16);
-		struct level *grown = realloc(w->levels, cap * sizeof *grown);
-
-		if (!grown)
-			return -ENOMEM;
-		w->levels = grown;
-		w->cap = cap;
-	}
+	if (GROW(w->levels, w->count, w->cap, 16) < 0)
+		return -ENOMEM;
 	l = &w->levels[w->count++];
 	*l = (struct level){.position = position,
 			    .path_len = w->path.len,

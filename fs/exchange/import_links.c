@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "object/links.h"
 
 static uint64_t inode_hash(const struct stat *st)
@@ -103,17 +104,8 @@ int import_group_add(struct importer *imp, int fd, const char *name,
 static int member_add(struct importer *imp, uint64_t position,
 		      struct import_group *g)
 {
-	struct import_member *grown;
-	size_t cap;
-
-	if (imp->member_count == imp->member_cap) {
-		cap = MAX(imp->member_cap * 2, (size_t)256);
-		grown = realloc(imp->members, cap * sizeof *grown);
-		if (!grown)
-			return -ENOMEM;
-		imp->members = grown;
-		imp->member_cap = cap;
-	}
+	if (GROW(imp->members, imp->member_count, imp->member_cap, 256) < 0)
+		return -ENOMEM;
 	imp->members[imp->member_count++] =
 		(struct import_member){.position = position, .group = g};
 	return 0;

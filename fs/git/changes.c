@@ -6,6 +6,8 @@
  */
 #include "git/changes.h"
 
+#include "base/grow.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -43,15 +45,8 @@ int gitchanges_add(struct gitchanges *c, const struct delta_row *row)
 	struct gitchange *made;
 
 	names_forget(c);
-	if (c->count == c->cap) {
-		const size_t cap = MAX(c->cap * 2, (size_t)64);
-		struct gitchange *grown = realloc(c->rows, cap * sizeof *grown);
-
-		if (!grown)
-			return -ENOMEM;
-		c->rows = grown;
-		c->cap = cap;
-	}
+	if (GROW(c->rows, c->count, c->cap, 64) < 0)
+		return -ENOMEM;
 	made = &c->rows[c->count];
 	*made = (struct gitchange){
 		.kind = row->kind,

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "git/entries_int.h"
 
 enum { DEPTH_MAX = 2048 };
@@ -36,15 +37,8 @@ static void counting_fini(struct counting *c)
 
 static int list_add(struct blob_list *l, const git_oid *id)
 {
-	if (l->count == l->cap) {
-		const size_t cap = MAX(l->cap * 2, (size_t)64);
-		git_oid *grown = realloc(l->ids, cap * sizeof *grown);
-
-		if (!grown)
-			return -ENOMEM;
-		l->ids = grown;
-		l->cap = cap;
-	}
+	if (GROW(l->ids, l->count, l->cap, 64) < 0)
+		return -ENOMEM;
 	l->ids[l->count++] = *id;
 	return 0;
 }

@@ -13,6 +13,8 @@
  */
 #include "git/diff_int.h"
 
+#include "base/grow.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -81,16 +83,8 @@ static int half_new(struct gitdiff *d, enum gitdiff_side side, const char *path,
 {
 	struct gitdiff_half *h;
 
-	if (d->half_count == d->half_cap) {
-		const size_t cap = d->half_cap ? d->half_cap * 2 : 64;
-		struct gitdiff_half **v =
-			realloc((void *)d->halves, cap * sizeof *v);
-
-		if (!v)
-			return -ENOMEM;
-		d->halves = v;
-		d->half_cap = cap;
-	}
+	if (GROW(d->halves, d->half_count, d->half_cap, 64) < 0)
+		return -ENOMEM;
 	h = calloc(1, sizeof *h);
 	if (!h)
 		return -ENOMEM;

@@ -8,21 +8,16 @@
  */
 #include "git/diff_int.h"
 
+#include "base/grow.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 int gitdiff_big_add(struct gitdiff *d, struct gitdiff_half *const halves[2])
 {
-	if (d->big_count == d->big_cap) {
-		const size_t cap = d->big_cap ? d->big_cap * 2 : 8;
-		struct gitdiff_big *v = realloc(d->bigs, cap * sizeof *v);
-
-		if (!v)
-			return -ENOMEM;
-		d->bigs = v;
-		d->big_cap = cap;
-	}
+	if (GROW(d->bigs, d->big_count, d->big_cap, 8) < 0)
+		return -ENOMEM;
 	d->bigs[d->big_count++] =
 		(struct gitdiff_big){.half = {halves[0], halves[1]}};
 	return 0;

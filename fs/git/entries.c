@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/grow.h"
 
 enum { CACHED_DEPTH = 4096, DIGITS_MAX = 10 };
 
@@ -54,15 +55,8 @@ static int take_entry(void *ctx, const struct gitindex_entry *e)
 {
 	struct gitentries *g = ctx;
 
-	if (g->count == g->cap) {
-		const size_t cap = MAX(g->cap * 2, (size_t)1024);
-		struct gitentry *grown = realloc(g->list, cap * sizeof *grown);
-
-		if (!grown)
-			return -ENOMEM;
-		g->list = grown;
-		g->cap = cap;
-	}
+	if (GROW(g->list, g->count, g->cap, 1024) < 0)
+		return -ENOMEM;
 	if ((g->count && !is_after(g, &g->list[g->count - 1], e)) ||
 	    g->text.len + e->path_len >= UINT32_MAX)
 		return -EFSCORRUPTED;
@@ -138,16 +132,8 @@ static int node_put(struct cached_in *in, const struct gitcached *node)
 {
 	struct gitentries *g = in->g;
 
-	if (!g->cached || g->cached_count == in->cap) {
-		const size_t cap = MAX(in->cap * 2, (size_t)256);
-		struct gitcached *grown =
-			realloc(g->cached, cap * sizeof *grown);
-
-		if (!grown)
-			return -ENOMEM;
-		g->cached = grown;
-		in->cap = cap;
-	}
+	if (GROW(g->cached, g->cached_count, in->cap, 256) < 0)
+		return -ENOMEM;
 	g->cached[g->cached_count++] = *node;
 	return 0;
 }

@@ -18,6 +18,7 @@
 #include <strings.h>
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/io.h"
 #include "git/ignore_int.h"
 #include "git/lib_int.h"
@@ -90,15 +91,8 @@ static int rules_add(struct rules *r, char *line)
 	struct pattern *p;
 	size_t len;
 
-	if (r->count == r->cap) {
-		const size_t cap = MAX(r->cap * 2, (size_t)16);
-		struct pattern *grown = realloc(r->list, cap * sizeof *grown);
-
-		if (!grown)
-			return -ENOMEM;
-		r->list = grown;
-		r->cap = cap;
-	}
+	if (GROW(r->list, r->count, r->cap, 16) < 0)
+		return -ENOMEM;
 	p = &r->list[r->count++];
 	*p = (struct pattern){.negative = *line == '!'};
 	line += p->negative;
@@ -220,15 +214,8 @@ static int level_add(struct gitignore *g, const char *path, size_t len)
 	struct level *l;
 	bool ignored = g->count && g->levels[g->count - 1].ignored;
 
-	if (g->count == g->cap) {
-		const size_t cap = MAX(g->cap * 2, (size_t)16);
-		struct level *grown = realloc(g->levels, cap * sizeof *grown);
-
-		if (!grown)
-			return -ENOMEM;
-		g->levels = grown;
-		g->cap = cap;
-	}
+	if (GROW(g->levels, g->count, g->cap, 16) < 0)
+		return -ENOMEM;
 	buf_put(&name, path, len);
 	text = buf_str(&name);
 	if (!text)

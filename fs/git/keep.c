@@ -16,6 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/io.h"
 
 enum { STATE_FILE_BYTES = 1 << 20, DEPTH_MAX = 4 };
@@ -113,15 +114,8 @@ static int add_tip(struct gitkeep *k, const git_oid *id)
 		r = see(k, id);
 	if (r < 0)
 		return r;
-	if (k->tip_count == k->tip_cap) {
-		const size_t cap = MAX(k->tip_cap * 2, (size_t)16);
-		git_oid *grown = realloc(k->tips, cap * sizeof *grown);
-
-		if (!grown)
-			return -ENOMEM;
-		k->tips = grown;
-		k->tip_cap = cap;
-	}
+	if (GROW(k->tips, k->tip_count, k->tip_cap, 16) < 0)
+		return -ENOMEM;
 	k->tips[k->tip_count++] = *id;
 	return 0;
 }

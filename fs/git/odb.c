@@ -26,6 +26,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/io.h"
 #include "git/entries_int.h"
 
@@ -328,15 +329,8 @@ static void queue_fini(struct queue *q)
 
 static int queue_add(struct queue *q, const git_oid *id)
 {
-	if (q->count == q->cap) {
-		const size_t cap = MAX(q->cap * 2, (size_t)64);
-		git_oid *grown = realloc(q->ids, cap * sizeof *grown);
-
-		if (!grown)
-			return -ENOMEM;
-		q->ids = grown;
-		q->cap = cap;
-	}
+	if (GROW(q->ids, q->count, q->cap, 64) < 0)
+		return -ENOMEM;
 	q->ids[q->count++] = *id;
 	return 0;
 }

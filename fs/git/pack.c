@@ -26,6 +26,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/grow.h"
 #include "base/hmap.h"
 #include "base/io.h"
 #include "git/packidx_int.h"
@@ -312,15 +313,8 @@ static int note(struct gitpack *p, const uint8_t *name)
 
 	if (!o)
 		return -ENOMEM;
-	if (p->count == p->cap) {
-		const size_t cap = MAX(p->cap * 2, (size_t)256);
-		struct packed **grown = realloc(p->list, cap * sizeof *grown);
-
-		if (!grown)
-			return -ENOMEM;
-		p->list = grown;
-		p->cap = cap;
-	}
+	if (GROW(p->list, p->count, p->cap, 256) < 0)
+		return -ENOMEM;
 	memcpy(o->e.name, name, GITINDEX_NAME_BYTES);
 	o->e.offset = p->start;
 	o->e.crc = p->crc;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/grow.h"
 #include "git/entries_int.h"
 
 struct node {
@@ -99,15 +100,8 @@ static bool kid_seek(const struct node *n, const char *name, size_t len,
 
 static int kid_insert(struct node *n, size_t i, struct node *kid)
 {
-	if (n->count == n->cap) {
-		const size_t cap = MAX(n->cap * 2, (size_t)8);
-		struct node **grown = realloc(n->kids, cap * sizeof *grown);
-
-		if (!grown)
-			return -ENOMEM;
-		n->kids = grown;
-		n->cap = cap;
-	}
+	if (GROW(n->kids, n->count, n->cap, 8) < 0)
+		return -ENOMEM;
 	memmove(n->kids + i + 1, n->kids + i, (n->count - i) * sizeof *n->kids);
 	n->kids[i] = kid;
 	n->count++;
