@@ -141,7 +141,7 @@ static void read_git(const struct msg *done, struct git_fields *g)
 static int run_show(struct call *c)
 {
 	_cleanup_free_ struct git_fields *g = calloc(1, sizeof *g);
-	_cleanup_msg_ struct msg request = {0}, done = {0};
+	_cleanup_msg_ struct msg done = {0};
 	_cleanup_close_ int fd = -1;
 	_cleanup_(limits_text_fini) struct limits_text text = {0};
 	_cleanup_out_ struct out o;
@@ -156,9 +156,7 @@ static int run_show(struct call *c)
 	r = remote_connect_env(c, c->args->args[0], REMOTE_WITHIN, &fd, name);
 	if (r)
 		return r;
-	msg_begin(&request, CTL_SHOW);
-	msg_put_str(&request, CTL_TAG_NAME, name);
-	r = remote_call(c, &fd, &request, NULL, NULL, &done);
+	r = remote_show(c, &fd, name, &done);
 	if (r)
 		return r;
 	remote_read_env(&done, &e);

@@ -94,7 +94,7 @@ static void make_stamp(const struct call *c, struct subject *s)
 
 static int ask(struct call *c, struct subject *s)
 {
-	_cleanup_msg_ struct msg request = {0}, done = {0};
+	_cleanup_msg_ struct msg done = {0};
 	_cleanup_close_ int fd = -1;
 	char name[REMOTE_NAME_BYTES];
 	int r = remote_connect_env(c, c->args->args[0], REMOTE_WITHIN, &fd,
@@ -102,9 +102,7 @@ static int ask(struct call *c, struct subject *s)
 
 	if (r)
 		return r;
-	msg_begin(&request, CTL_SHOW);
-	msg_put_str(&request, CTL_TAG_NAME, name);
-	r = remote_call(c, &fd, &request, NULL, NULL, &done);
+	r = remote_show(c, &fd, name, &done);
 	if (r)
 		return r;
 	remote_read_env(&done, &s->env);

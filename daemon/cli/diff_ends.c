@@ -196,7 +196,7 @@ static int read_env(struct diff_job *j, struct diff_end *end,
 
 static int open_env(struct diff_job *j, struct diff_end *end)
 {
-	_cleanup_msg_ struct msg request = {0}, done = {0};
+	_cleanup_msg_ struct msg done = {0};
 	int r;
 
 	if (j->fd < 0)
@@ -207,9 +207,7 @@ static int open_env(struct diff_job *j, struct diff_end *end)
 				end->name);
 	if (r)
 		return r;
-	msg_begin(&request, CTL_SHOW);
-	msg_put_str(&request, CTL_TAG_NAME, end->name);
-	r = remote_call(j->c, &j->fd, &request, NULL, NULL, &done);
+	r = remote_show(j->c, &j->fd, end->name, &done);
 	if (r == CODE_DONE)
 		r = ask_rows(j, end);
 	return r ? r : read_env(j, end, &done);

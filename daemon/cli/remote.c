@@ -356,3 +356,13 @@ int remote_connect_env(const struct call *c, const char *arg,
 	r = remote_connect(c, ret_fd);
 	return r ? r : remote_find(c, ret_fd, arg, match, ret_name);
 }
+
+int remote_show(const struct call *c, int *fd, const char *name,
+		struct msg *ret_done)
+{
+	_cleanup_msg_ struct msg request = {0};
+
+	msg_begin(&request, CTL_SHOW);
+	msg_put_str(&request, CTL_TAG_NAME, name);
+	return remote_call(c, fd, &request, NULL, NULL, ret_done);
+}

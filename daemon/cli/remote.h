@@ -70,5 +70,8 @@ _must_check_ int remote_find(const struct call *c, int *fd, const char *arg,
 _must_check_ int remote_connect_env(const struct call *c, const char *arg,
 				    enum remote_match match, int *ret_fd,
 				    char ret_name[REMOTE_NAME_BYTES]);
+/* Asks for all that CTL_SHOW tells of an environment. */
+_must_check_ int remote_show(const struct call *c, int *fd, const char *name,
+			     struct msg *ret_done);
 
 #endif
