@@ -157,12 +157,8 @@ void base_unpin(struct base *b, struct object *o)
 
 static int base_load(struct base *b, const struct oid *snapshot)
 {
-	_cleanup_buf_ struct buf bytes = {0};
-	int r = store_get(b->store, snapshot, &bytes);
+	int r = store_get_snap(b->store, snapshot, &b->snap);
 
-	if (r < 0)
-		return r;
-	r = snap_decode(bytes.data, bytes.len, &b->snap);
 	if (r < 0)
 		return r;
 	b->last_ino = b->snap.total + ENV_ROOT;

@@ -31,15 +31,12 @@ static int side_new(struct side **ret_side)
 int side_open_snapshot(struct store *store, const struct oid *id,
 		       struct side **ret_side)
 {
-	_cleanup_buf_ struct buf bytes = {0};
 	_cleanup_side_ struct side *s = NULL;
 	int r = side_new(&s);
 
 	if (r < 0)
 		return r;
-	r = store_get(store, id, &bytes);
-	if (r == 0)
-		r = snap_decode(bytes.data, bytes.len, &s->snap);
+	r = store_get_snap(store, id, &s->snap);
 	if (r < 0)
 		return r;
 	s->store = store;
@@ -109,7 +106,7 @@ int side_is_empty(struct side *s, const char *path)
 }
 
 int side_read(struct side *s, const char *path, const struct side_node *node,
-	      side_bytes_fn fn, void *ctx)
+	      content_bytes_fn fn, void *ctx)
 {
 	return s->store ? side_snap_read(s, node, path, fn, ctx)
 			: side_mount_read(s, node, path, fn, ctx);

@@ -122,15 +122,6 @@ static int walk_trees(struct walk *w, const struct oid *old,
 	return r;
 }
 
-static int read_snap(struct store *s, const struct oid *id,
-		     struct snap *ret_snap)
-{
-	_cleanup_buf_ struct buf bytes = {0};
-	int r = store_get(s, id, &bytes);
-
-	return r < 0 ? r : snap_decode(bytes.data, bytes.len, ret_snap);
-}
-
 int snapdiff_walk(struct store *s, const struct oid *old, const struct oid *now,
 		  snapdiff_fn fn, void *ctx)
 {
@@ -140,9 +131,9 @@ int snapdiff_walk(struct store *s, const struct oid *old, const struct oid *now,
 
 	if (oid_equal(old, now))
 		return 0;
-	r = read_snap(s, old, &a);
+	r = store_get_snap(s, old, &a);
 	if (r == 0)
-		r = read_snap(s, now, &b);
+		r = store_get_snap(s, now, &b);
 	if (r != 0)
 		return r;
 	if (a.mode != b.mode || a.uid != b.uid || a.gid != b.gid ||

@@ -265,13 +265,10 @@ static int dir_compare(struct walk *w, const struct oid *id)
 
 static int snapshot_compare(struct walk *w)
 {
-	_cleanup_buf_ struct buf bytes = {0};
 	const struct gitwork *work = w->t->work;
 	struct snap snap;
-	int r = store_get(work->store, &work->snapshot, &bytes);
+	int r = store_get_snap(work->store, &work->snapshot, &snap);
 
-	if (r == 0)
-		r = snap_decode(bytes.data, bytes.len, &snap);
 	if (r == 0)
 		r = dir_compare(w, &snap.tree);
 	if (r < 0)

@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "object/format.h"
+#include "object/snap.h"
 
 enum { MOVED_TRIES = 16 }; /* each needs a gc in between */
 
@@ -105,6 +106,15 @@ int store_get(struct store *s, const struct oid *id, struct buf *out)
 	if (r == 0)
 		out->len += oid_length(id);
 	return r;
+}
+
+int store_get_snap(struct store *s, const struct oid *id,
+		   struct snap *ret_snap)
+{
+	_cleanup_buf_ struct buf bytes = {0};
+	int r = store_get(s, id, &bytes);
+
+	return r < 0 ? r : snap_decode(bytes.data, bytes.len, ret_snap);
 }
 
 int store_has(struct store *s, const struct oid *id)

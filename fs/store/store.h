@@ -24,6 +24,7 @@
 #include <stdint.h>
 #include <time.h>
 
+struct snap;
 struct store;
 struct batch;
 
@@ -54,6 +55,9 @@ int store_fd(const struct store *s);
 /* Appends the object's bytes, checked against the record's checksum. */
 _must_check_ int store_get(struct store *s, const struct oid *id,
 			   struct buf *out);
+/* Reads and decodes a snapshot. */
+_must_check_ int store_get_snap(struct store *s, const struct oid *id,
+				struct snap *ret_snap);
 /* Reads into raw exactly oid_length(id) bytes, checked. */
 _must_check_ int store_read(struct store *s, const struct oid *id, void *raw);
 /* Returns 1 or 0. */

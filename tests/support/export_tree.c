@@ -146,13 +146,9 @@ static int export_tree(struct store *s, const struct oid *id, int dirfd)
 
 int export_snapshot(struct store *s, const struct oid *id, int dirfd)
 {
-	_cleanup_buf_ struct buf b = {.len = 0};
 	struct snap snap;
-	int r;
+	int r = store_get_snap(s, id, &snap);
 
-	r = store_get(s, id, &b);
-	if (r == 0)
-		r = snap_decode(b.data, b.len, &snap);
 	if (r < 0)
 		return r;
 	return export_tree(s, &snap.tree, dirfd);

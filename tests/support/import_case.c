@@ -46,11 +46,7 @@ int case_import(struct import_case *c, const char *store)
 
 void case_snap(struct import_case *c, struct snap *ret_snap)
 {
-	struct buf b = {.len = 0};
-
-	assert_ok(store_get(c->store, &c->result.id, &b));
-	assert_ok(snap_decode(b.data, b.len, ret_snap));
-	buf_fini(&b);
+	assert_ok(store_get_snap(c->store, &c->result.id, ret_snap));
 }
 
 int case_find(struct import_case *c, const char *path, struct found *ret_found)
