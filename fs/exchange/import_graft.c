@@ -16,46 +16,15 @@
 
 /* --- content ------------------------------------------------------------ */
 
-static int read_chunks(struct importer *imp, const struct tree_entry *e,
-		       import_bytes_fn fn, void *ctx)
+static int get_object(void *from, const struct oid *id, struct buf *out)
 {
-	_cleanup_buf_ struct buf object = {0}, chunk = {0};
-	struct manifest m;
-	int r = batch_get(imp->batch, &e->content, &object);
-
-	if (r == 0)
-		r = manifest_open(object.data, object.len, &m);
-	for (uint64_t i = 0; r == 0 && i < m.count; i++) {
-		const uint64_t at = i * FORMAT_CHUNK_BYTES;
-		const size_t n =
-			(size_t)MIN(m.size - at, (uint64_t)FORMAT_CHUNK_BYTES);
-		const struct oid id = manifest_chunk(&m, i);
-
-		buf_clear(&chunk);
-		if (oid_is_null(&id))
-			r = buf_resize(&chunk, n);
-		else
-			r = batch_get(imp->batch, &id, &chunk);
-		if (r == 0 && chunk.len != n)
-			r = -EFSCORRUPTED;
-		if (r == 0)
-			r = fn(ctx, chunk.data, n);
-	}
-	return r;
+	return batch_get(from, id, out);
 }
 
 int import_content(struct importer *imp, const struct tree_entry *e,
-		   import_bytes_fn fn, void *ctx)
+		   content_bytes_fn fn, void *ctx)
 {
-	_cleanup_buf_ struct buf bytes = {0};
-	int r;
-
-	if (oid_is_null(&e->content))
-		return 0;
-	if (oid_kind(&e->content) == OID_MANIFEST)
-		return read_chunks(imp, e, fn, ctx);
-	r = batch_get(imp->batch, &e->content, &bytes);
-	return r < 0 ? r : fn(ctx, bytes.data, bytes.len);
+	return content_read(&e->content, get_object, imp->batch, fn, ctx);
 }
 
 static int append(void *ctx, const void *data, size_t len)

@@ -17,6 +17,7 @@
 #define COWFS_EXCHANGE_IMPORT_INT_H
 
 #include "base/hmap.h"
+#include "exchange/content.h"
 #include "exchange/import_dir.h"
 #include "object/format.h"
 #include "object/tree.h"
@@ -362,10 +363,9 @@ static inline void import_tree_fini(struct import_tree *t)
 _must_check_ int import_tree_get(struct importer *imp, const struct oid *id,
 				 struct import_tree *ret_tree);
 
-typedef int (*import_bytes_fn)(void *ctx, const void *data, size_t len);
 /* Reads the content of a stored file, piece by piece or whole (-EFBIG). */
 _must_check_ int import_content(struct importer *imp,
-				const struct tree_entry *e, import_bytes_fn fn,
+				const struct tree_entry *e, content_bytes_fn fn,
 				void *ctx);
 _must_check_ int import_content_get(struct importer *imp,
 				    const struct tree_entry *e, size_t max,

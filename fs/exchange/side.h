@@ -18,6 +18,7 @@
 #define COWFS_EXCHANGE_SIDE_H
 
 #include "base/buf.h"
+#include "exchange/content.h"
 #include "object/oid.h"
 
 #include <sys/types.h>
@@ -55,9 +56,8 @@ _must_check_ int side_is_empty(struct side *s, const char *path);
 
 /* Hands the content of a file, or the target of a link, on in pieces. A piece
  * is at most FORMAT_CHUNK_BYTES long. A negative result of fn ends it. */
-typedef int (*side_bytes_fn)(void *ctx, const void *data, size_t len);
 _must_check_ int side_read(struct side *s, const char *path,
-			   const struct side_node *node, side_bytes_fn fn,
+			   const struct side_node *node, content_bytes_fn fn,
 			   void *ctx);
 /* A file or link on a side. */
 struct side_file {

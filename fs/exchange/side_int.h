@@ -39,13 +39,13 @@ _must_check_ int side_snap_look(struct side *s, const char *path,
 				struct side_node *ret_node);
 _must_check_ int side_snap_is_empty(struct side *s, const char *path);
 _must_check_ int side_snap_read(struct side *s, const struct side_node *node,
-				const char *path, side_bytes_fn fn, void *ctx);
+				const char *path, content_bytes_fn fn, void *ctx);
 
 _must_check_ int side_mount_look(struct side *s, const char *path,
 				 struct side_node *ret_node);
 _must_check_ int side_mount_is_empty(struct side *s, const char *path);
 _must_check_ int side_mount_read(struct side *s, const struct side_node *node,
-				 const char *path, side_bytes_fn fn, void *ctx);
+				 const char *path, content_bytes_fn fn, void *ctx);
 /* Opens a regular file for reading. */
 _must_check_ int side_mount_open(struct side *s, const char *path, int *ret_fd);
 _must_check_ int side_mount_xattrs(struct side *s, const char *path,

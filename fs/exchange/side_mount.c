@@ -135,7 +135,7 @@ int side_mount_is_empty(struct side *s, const char *path)
 
 /* --- content ------------------------------------------------------------- */
 
-static int read_file(int fd, side_bytes_fn fn, void *ctx)
+static int read_file(int fd, content_bytes_fn fn, void *ctx)
 {
 	_cleanup_free_ uint8_t *piece = malloc(FORMAT_CHUNK_BYTES);
 	ssize_t n;
@@ -151,7 +151,7 @@ static int read_file(int fd, side_bytes_fn fn, void *ctx)
 	return (int)n;
 }
 
-static int read_link(const struct side *s, const char *name, side_bytes_fn fn,
+static int read_link(const struct side *s, const char *name, content_bytes_fn fn,
 		     void *ctx)
 {
 	char target[FORMAT_MAX_TARGET + 2];
@@ -185,7 +185,7 @@ int side_mount_open(struct side *s, const char *path, int *ret_fd)
 }
 
 int side_mount_read(struct side *s, const struct side_node *node,
-		    const char *path, side_bytes_fn fn, void *ctx)
+		    const char *path, content_bytes_fn fn, void *ctx)
 {
 	_cleanup_close_ int fd = -1;
 	const char *name;

@@ -9,7 +9,6 @@
 
 #include "base/err.h"
 #include "object/format.h"
-#include "object/manifest.h"
 #include "store/store.h"
 
 static int open_tree(struct side *s, const struct oid *id)
@@ -111,33 +110,7 @@ int side_snap_is_empty(struct side *s, const char *path)
 	return r < 0 ? r : s->tree.count == 0;
 }
 
-static int read_chunks(struct side *s, const struct oid *id, side_bytes_fn fn,
-		       void *ctx)
-{
-	_cleanup_buf_ struct buf object = {0}, chunk = {0};
-	struct manifest m;
-	int r = store_get(s->store, id, &object);
-
-	if (r == 0)
-		r = manifest_open(object.data, object.len, &m);
-	for (uint64_t i = 0; r == 0 && i < m.count; i++) {
-		const uint64_t at = i * FORMAT_CHUNK_BYTES;
-		const size_t n =
-			(size_t)MIN(m.size - at, (uint64_t)FORMAT_CHUNK_BYTES);
-		const struct oid part = manifest_chunk(&m, i);
-
-		buf_clear(&chunk);
-		r = oid_is_null(&part) ? buf_resize(&chunk, n)
-				       : store_get(s->store, &part, &chunk);
-		if (r == 0 && chunk.len != n)
-			r = -EFSCORRUPTED;
-		if (r == 0)
-			r = fn(ctx, chunk.data, n);
-	}
-	return r;
-}
-
-static int read_target(struct side *s, const char *path, side_bytes_fn fn,
+static int read_target(struct side *s, const char *path, content_bytes_fn fn,
 		       void *ctx)
 {
 	const char *name;
@@ -150,18 +123,15 @@ static int read_target(struct side *s, const char *path, side_bytes_fn fn,
 	return r != 0 ? r : fn(ctx, e.target, e.target_len);
 }
 
-int side_snap_read(struct side *s, const struct side_node *node,
-		   const char *path, side_bytes_fn fn, void *ctx)
+static int get_object(void *from, const struct oid *id, struct buf *out)
 {
-	_cleanup_buf_ struct buf bytes = {0};
-	int r;
+	return store_get(from, id, out);
+}
 
+int side_snap_read(struct side *s, const struct side_node *node,
+		   const char *path, content_bytes_fn fn, void *ctx)
+{
 	if (S_ISLNK(node->mode))
 		return read_target(s, path, fn, ctx);
-	if (oid_is_null(&node->content))
-		return 0;
-	if (oid_kind(&node->content) == OID_MANIFEST)
-		return read_chunks(s, &node->content, fn, ctx);
-	r = store_get(s->store, &node->content, &bytes);
-	return r < 0 ? r : fn(ctx, bytes.data, bytes.len);
+	return content_read(&node->content, get_object, s->store, fn, ctx);
 }
