@@ -296,3 +296,36 @@ void env_case_diff(struct env_case *c, unsigned flags, struct buf *out)
 {
 	assert_ok(delta_walk(c->e, flags, diff_row, out));
 }
+
+uint64_t env_case_make(struct env_case *c, uint64_t dir, const char *name,
+		       uint32_t mode)
+{
+	struct env_attr a;
+
+	if (S_ISDIR(mode))
+		assert_ok(env_mkdir(c->e, dir, name, mode & 07777,
+				    &env_case_root, &a));
+	else
+		assert_ok(env_mknod(c->e, dir, name, mode, 0x105,
+				    &env_case_root, &a));
+	return a.ino;
+}
+
+uint64_t env_case_file(struct env_case *c, const char *name)
+{
+	return env_case_make(c, ENV_ROOT, name, S_IFREG | 0666);
+}
+
+void env_case_write(struct env_case *c, uint64_t ino, const char *text,
+		    uint64_t at)
+{
+	assert_ok(env_write(c->e, ino, text, strlen(text), at, false));
+}
+
+char *env_case_words(struct env_case *c)
+{
+	_cleanup_buf_ struct buf b = {0};
+
+	env_case_dump(c, &b);
+	return strdup(buf_str(&b));
+}

@@ -37,8 +37,17 @@ void env_case_reopen(struct env_case *c);
 uint8_t env_case_big(size_t i);
 /* Finds a path like "d/sub/y"; fails the test when it is missing. */
 struct env_attr env_case_at(struct env_case *c, const char *path);
+/* Makes a file, directory or other inode and returns its number; an empty file
+ * in the root. */
+uint64_t env_case_make(struct env_case *c, uint64_t dir, const char *name,
+		       uint32_t mode);
+uint64_t env_case_file(struct env_case *c, const char *name);
+void env_case_write(struct env_case *c, uint64_t ino, const char *text,
+		    uint64_t at);
 /* Describes every file in words: names, attributes, content, xattrs, cookies. */
 void env_case_dump(struct env_case *c, struct buf *out);
+/* The same, to be freed. */
+char *env_case_words(struct env_case *c);
 /* The rows of delta_walk as "M d/x\n". */
 void env_case_diff(struct env_case *c, unsigned flags, struct buf *out);
 

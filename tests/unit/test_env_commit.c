@@ -62,15 +62,6 @@ static int setup(void **state)
 	return env_case_setup(state);
 }
 
-static uint64_t make(struct env_case *c, const char *name)
-{
-	struct env_attr a;
-
-	assert_ok(env_mknod(c->e, ENV_ROOT, name, S_IFREG | 0666, 0,
-			    &env_case_root, &a));
-	return a.ino;
-}
-
 static void fill(struct env_case *c, uint64_t ino, char with, size_t n,
 		 uint64_t at)
 {
@@ -127,35 +118,27 @@ static void spoil_data(struct env_case *c)
 	}
 }
 
-static char *dump(struct env_case *c)
-{
-	_cleanup_buf_ struct buf b = {0};
-
-	env_case_dump(c, &b);
-	return strdup(buf_str(&b));
-}
-
 TEST(another_boot_ends_at_the_last_commit_and_says_so)
 {
 	struct env_case *c = *state;
 	_cleanup_diag_ struct diag diag = {0};
 	_cleanup_free_ char *committed = NULL, *now = NULL;
-	uint64_t ino = make(c, "kept");
+	uint64_t ino = env_case_file(c, "kept");
 
 	fill(c, ino, 'k', 100, 0);
 	assert_ok(env_sync(c->e));
-	committed = dump(c);
-	(void)make(c, "lost");
+	committed = env_case_words(c);
+	(void)env_case_file(c, "lost");
 	fill(c, ino, 'l', 50, 100);
 	down(c);
 	boot++;
 	up(c, &diag);
-	now = dump(c);
+	now = env_case_words(c);
 	assert_string_equal(now, committed);
 	assert_int_equal(diag.count, 1);
 	assert_non_null(strstr(diag_line(&diag, 0), "restarted"));
 	/* what was cut does not come back, and work goes on */
-	assert_int_equal(make(c, "next"), ino + 1);
+	assert_int_equal(env_case_file(c, "next"), ino + 1);
 	assert_ok(env_sync(c->e));
 	power_cut(c);
 	(void)env_case_at(c, "next");
@@ -167,12 +150,12 @@ TEST(the_same_boot_keeps_everything)
 	struct env_case *c = *state;
 	_cleanup_free_ char *before = NULL, *after = NULL;
 
-	(void)make(c, "one");
+	(void)env_case_file(c, "one");
 	assert_ok(env_sync(c->e));
-	(void)make(c, "two");
-	before = dump(c);
+	(void)env_case_file(c, "two");
+	before = env_case_words(c);
 	env_case_reopen(c);
-	after = dump(c);
+	after = env_case_words(c);
 	assert_string_equal(before, after);
 	/* nobody knows how much of it is on the disk: it is dirty */
 	assert_false(env_is_synced(c->e));
@@ -189,9 +172,9 @@ TEST(a_boot_that_cannot_be_told_drops_nothing)
 	struct env_case *c = *state;
 	_cleanup_diag_ struct diag diag = {0};
 
-	(void)make(c, "one");
+	(void)env_case_file(c, "one");
 	assert_ok(env_sync(c->e));
-	(void)make(c, "two");
+	(void)env_case_file(c, "two");
 	down(c);
 	boot_error = -EMFILE;
 	assert_int_equal(env_open(c->store, "e", 0, &diag, &c->e),
@@ -206,10 +189,10 @@ TEST(nothing_was_ever_committed)
 {
 	struct env_case *c = *state;
 
-	(void)make(c, "lost");
+	(void)env_case_file(c, "lost");
 	power_cut(c);
 	assert_true(env_is_pristine(c->e));
-	(void)make(c, "again");
+	(void)env_case_file(c, "again");
 	assert_ok(env_sync(c->e));
 	power_cut(c);
 	(void)env_case_at(c, "again");
@@ -218,7 +201,7 @@ TEST(nothing_was_ever_committed)
 TEST(little_data_is_synced_with_the_journal)
 {
 	struct env_case *c = *state;
-	uint64_t ino = make(c, "f");
+	uint64_t ino = env_case_file(c, "f");
 
 	fill(c, ino, 'a', 10, 0);
 	assert_ok(env_sync(c->e)); /* and the names */
@@ -240,7 +223,7 @@ TEST(little_data_is_synced_with_the_journal)
 TEST(data_in_the_journal_does_not_undo_what_a_later_commit_synced)
 {
 	struct env_case *c = *state;
-	uint64_t ino = make(c, "f");
+	uint64_t ino = env_case_file(c, "f");
 
 	fill(c, ino, 'a', 4096, 0);
 	assert_ok(env_sync(c->e));
@@ -255,7 +238,7 @@ TEST(data_in_the_journal_does_not_undo_what_a_later_commit_synced)
 TEST(on_the_same_boot_data_in_the_journal_is_older_than_the_file)
 {
 	struct env_case *c = *state;
-	uint64_t ino = make(c, "f");
+	uint64_t ino = env_case_file(c, "f");
 
 	fill(c, ino, 'a', 4096, 0);
 	assert_ok(env_sync(c->e));
@@ -266,13 +249,13 @@ TEST(on_the_same_boot_data_in_the_journal_is_older_than_the_file)
 
 static void make_late(struct env_case *c)
 {
-	(void)make(c, "late");
+	(void)env_case_file(c, "late");
 }
 
 TEST(what_comes_while_the_data_is_synced_is_not_covered)
 {
 	struct env_case *c = *state;
-	uint64_t ino = make(c, "f");
+	uint64_t ino = env_case_file(c, "f");
 
 	fill(c, ino, 'a', 1 << 20, 0);
 	syncing = c;
@@ -283,11 +266,11 @@ TEST(what_comes_while_the_data_is_synced_is_not_covered)
 	power_cut(c);
 	assert_filled(c, ino, 'a', 1 << 20, 0);
 	/* "late" is gone, and its number is free again */
-	assert_int_equal(make(c, "late"), ino + 1);
+	assert_int_equal(env_case_file(c, "late"), ino + 1);
 	/* a second death: the first cut had taken the commit record along */
 	power_cut(c);
 	assert_filled(c, ino, 'a', 1 << 20, 0);
-	assert_int_equal(make(c, "late"), ino + 1);
+	assert_int_equal(env_case_file(c, "late"), ino + 1);
 }
 
 TEST(after_a_sync_that_failed_none_succeeds)
@@ -295,7 +278,7 @@ TEST(after_a_sync_that_failed_none_succeeds)
 	struct env_case *c = *state;
 	struct env_attr a;
 
-	(void)make(c, "f");
+	(void)env_case_file(c, "f");
 	sync_error = EIO;
 	assert_int_equal(env_sync(c->e), -EIO);
 	sync_error = 0;
@@ -314,7 +297,7 @@ TEST(volatile_waits_for_nothing)
 
 	down(c);
 	assert_ok(env_open(c->store, "e", ENV_VOLATILE, NULL, &c->e));
-	(void)make(c, "f");
+	(void)env_case_file(c, "f");
 	syncs = 0;
 	assert_ok(env_sync(c->e));
 	assert_int_equal(syncs, 0);
@@ -354,7 +337,7 @@ static void make_steps(struct env_case *c)
 {
 	for (int i = 0; i <= STEPS; i++) {
 		char name[2] = {(char)('0' + i), '\0'};
-		uint64_t ino = make(c, name);
+		uint64_t ino = env_case_file(c, name);
 
 		fill(c, ino, name[0], 10, 0);
 		if (i < STEPS)
@@ -437,11 +420,11 @@ TEST(a_gap_behind_the_last_commit_is_no_damage)
 	struct env_case *c = *state;
 	_cleanup_buf_ struct buf before = {0}, after = {0};
 
-	(void)make(c, "kept");
+	(void)env_case_file(c, "kept");
 	assert_ok(env_sync(c->e));
 	journal_take(c, &before);
-	(void)make(c, "gap");
-	(void)make(c, "later");
+	(void)env_case_file(c, "gap");
+	(void)env_case_file(c, "later");
 	assert_ok(env_sync(c->e));
 	down(c);
 	journal_take(c, &after);
@@ -450,7 +433,7 @@ TEST(a_gap_behind_the_last_commit_is_no_damage)
 	boot++;
 	up(c, NULL);
 	(void)env_case_at(c, "kept");
-	assert_int_equal(make(c, "gap"), CASE_LAST_INO + 2);
+	assert_int_equal(env_case_file(c, "gap"), CASE_LAST_INO + 2);
 	/* on the boot that wrote it, whole records behind are damage; a gap of
 	 * zeros is a machine that died */
 	down(c);
@@ -476,7 +459,7 @@ TEST(zeros_behind_the_end_are_no_tail)
 {
 	struct env_case *c = *state;
 	_cleanup_diag_ struct diag diag = {0};
-	uint64_t ino = make(c, "f");
+	uint64_t ino = env_case_file(c, "f");
 	struct env_stat st;
 
 	for (char i = 'a'; i < 'k'; i++) {
@@ -485,13 +468,13 @@ TEST(zeros_behind_the_end_are_no_tail)
 	}
 	env_stat(c->e, &st);
 	assert_true((uint64_t)journal_size(c) > st.journal_bytes + 4096);
-	(void)make(c, "g");
+	(void)env_case_file(c, "g");
 	down(c);
 	up(c, &diag);
 	assert_int_equal(diag.count, 0);
 	assert_filled(c, ino, 'j', 100, 0);
 	(void)env_case_at(c, "g");
-	(void)make(c, "h");
+	(void)env_case_file(c, "h");
 	assert_ok(env_sync(c->e));
 	down(c);
 	boot++;
@@ -511,13 +494,13 @@ TEST(zeros_behind_the_end_are_no_tail)
 TEST(a_freed_block_has_its_bytes_until_the_commit)
 {
 	struct env_case *c = *state;
-	uint64_t old = make(c, "old"), new;
+	uint64_t old = env_case_file(c, "old"), new;
 
 	fill(c, old, 'o', 1 << 20, 0);
 	assert_ok(env_sync(c->e));
 	assert_ok(env_unlink(c->e, ENV_ROOT, "old"));
 	env_reap(c->e, old);
-	new = make(c, "new");
+	new = env_case_file(c, "new");
 	fill(c, new, 'n', 1 << 20, 0);
 	power_cut(c);
 	assert_filled(c, old, 'o', 1 << 20, 0);
@@ -530,7 +513,7 @@ TEST(room_comes_back_after_a_commit)
 	uint64_t ino;
 
 	for (int round = 0; round < 20; round++) {
-		ino = make(c, "f");
+		ino = env_case_file(c, "f");
 		fill(c, ino, 'a', 4 << 20, 0);
 		fill(c, ino, 'b', 4 << 20, 4 << 20);
 		assert_filled(c, ino, 'a', 4 << 20, 0);
@@ -547,14 +530,14 @@ TEST(room_comes_back_after_a_commit)
 TEST(used_blocks_are_handed_out_clean)
 {
 	struct env_case *c = *state;
-	uint64_t ino = make(c, "f"), big = env_case_at(c, "d/big").ino;
+	uint64_t ino = env_case_file(c, "f"), big = env_case_at(c, "d/big").ino;
 	uint8_t byte;
 
 	fill(c, ino, 'J', 400 << 10, 0);
 	assert_ok(env_unlink(c->e, ENV_ROOT, "f"));
 	env_reap(c->e, ino);
 	assert_ok(env_sync(c->e));
-	ino = make(c, "g");
+	ino = env_case_file(c, "g");
 	fill(c, ino, 'g', 10, 5000);
 	fill(c, ino, 'g', 1, 20000);
 	assert_filled(c, ino, '\0', 5000, 0);

@@ -69,26 +69,6 @@ static uint64_t journal_bytes(struct env_case *c)
 	return st.journal_bytes;
 }
 
-static uint64_t make(struct env_case *c, uint64_t dir, const char *name,
-		     uint32_t mode)
-{
-	struct env_attr a;
-
-	if (S_ISDIR(mode))
-		assert_ok(env_mkdir(c->e, dir, name, mode & 0777,
-				    &env_case_root, &a));
-	else
-		assert_ok(env_mknod(c->e, dir, name, mode, 0, &env_case_root,
-				    &a));
-	return a.ino;
-}
-
-static void write_at(struct env_case *c, uint64_t ino, const char *text,
-		     uint64_t at)
-{
-	assert_ok(env_write(c->e, ino, text, strlen(text), at, false));
-}
-
 /* A change of every kind. */
 static void change_all(struct env_case *c)
 {
@@ -96,11 +76,11 @@ static void change_all(struct env_case *c)
 	uint64_t x = env_case_at(c, "d/x").ino, n, sub;
 	struct env_attr v = {.size = 150000, .mode = 0600}, a;
 
-	n = make(c, d, "new", S_IFREG | 0644);
-	write_at(c, n, "new bytes", 0);
-	write_at(c, n, "far", 5 << 20);
+	n = env_case_make(c, d, "new", S_IFREG | 0644);
+	env_case_write(c, n, "new bytes", 0);
+	env_case_write(c, n, "far", 5 << 20);
 	assert_ok(env_fallocate(c->e, n, 0, 1 << 20, 3 << 20));
-	write_at(c, big, "changed", 10000);
+	env_case_write(c, big, "changed", 10000);
 	assert_ok(env_setattr(c->e, big, ENV_SET_SIZE, &v, &a));
 	assert_ok(env_fallocate(c->e, big,
 				FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -111,14 +91,14 @@ static void change_all(struct env_case *c)
 	assert_ok(env_unlink(c->e, ENV_ROOT, "a.txt"));
 	assert_ok(env_symlink(c->e, ENV_ROOT, "sym", "target", &env_case_root,
 			      &a));
-	sub = make(c, ENV_ROOT, "dir", S_IFDIR | 0755);
+	sub = env_case_make(c, ENV_ROOT, "dir", S_IFDIR | 0755);
 	assert_ok(env_rename(c->e, d, "sub", sub, "moved", 0));
 	assert_ok(env_rename(c->e, d, "hl1", d, "hl3", 0));
 	assert_ok(env_link(c->e, x, sub, "x2", &a));
-	(void)make(c, sub, "fifo", S_IFIFO | 0600);
+	(void)env_case_make(c, sub, "fifo", S_IFIFO | 0600);
 	assert_ok(env_setattr(c->e, ENV_ROOT, ENV_SET_MODE,
 			      &(struct env_attr){.mode = 0700}, &a));
-	(void)make(c, sub, "gone", S_IFREG | 0600);
+	(void)env_case_make(c, sub, "gone", S_IFREG | 0600);
 	assert_ok(env_unlink(c->e, sub, "gone"));
 }
 
@@ -137,14 +117,6 @@ static void make_long(struct env_case *c)
 	}
 }
 
-static char *dump(struct env_case *c)
-{
-	_cleanup_buf_ struct buf b = {0};
-
-	env_case_dump(c, &b);
-	return strdup(buf_str(&b));
-}
-
 TEST(a_compacted_journal_says_the_same)
 {
 	struct env_case *c = *state;
@@ -154,18 +126,18 @@ TEST(a_compacted_journal_says_the_same)
 	change_all(c);
 	make_long(c);
 	/* a number and a cookie that are gone must not come back */
-	next = make(c, ENV_ROOT, "last", S_IFREG | 0600);
+	next = env_case_make(c, ENV_ROOT, "last", S_IFREG | 0600);
 	assert_ok(env_unlink(c->e, ENV_ROOT, "last"));
 	env_reap(c->e, next);
-	before = dump(c);
+	before = env_case_words(c);
 	(void)env_tend(c->e);
 	assert_true(journal_bytes(c) < 16 << 10);
-	now = dump(c);
+	now = env_case_words(c);
 	assert_string_equal(before, now);
 	env_case_reopen(c);
-	after = dump(c);
+	after = env_case_words(c);
 	assert_string_equal(before, after);
-	ino = make(c, ENV_ROOT, "after", S_IFREG | 0600);
+	ino = env_case_make(c, ENV_ROOT, "after", S_IFREG | 0600);
 	assert_int_equal(ino, next + 1);
 	/* not again and again */
 	next = journal_bytes(c);
@@ -183,8 +155,9 @@ static void change_meanwhile(struct env_case *c)
 
 	(void)snprintf(name, sizeof name, "during-%u", n++ % 100);
 	while_syncing = NULL;
-	write_at(c, make(c, ENV_ROOT, name, S_IFREG | 0600), name, 0);
-	write_at(c, orphan, "still open", 0);
+	env_case_write(c, env_case_make(c, ENV_ROOT, name, S_IFREG | 0600),
+		       name, 0);
+	env_case_write(c, orphan, "still open", 0);
 	while_syncing = change_meanwhile;
 }
 
@@ -197,13 +170,13 @@ TEST(changes_during_a_compaction_are_in_both)
 
 	change_all(c);
 	/* without names, but open: they are written to, and one comes back */
-	orphan = make(c, ENV_ROOT, "open", S_IFREG | 0600);
+	orphan = env_case_make(c, ENV_ROOT, "open", S_IFREG | 0600);
 	assert_ok(env_unlink(c->e, ENV_ROOT, "open"));
 	dir = env_case_at(c, "dir/moved").ino;
 	assert_ok(env_unlink(c->e, dir, "y"));
 	assert_ok(env_rmdir(c->e, env_case_at(c, "dir").ino, "moved"));
 	/* and a directory that the base never had */
-	(void)make(c, ENV_ROOT, "gone", S_IFDIR | 0700);
+	(void)env_case_make(c, ENV_ROOT, "gone", S_IFDIR | 0700);
 	assert_ok(env_rmdir(c->e, ENV_ROOT, "gone"));
 	make_long(c);
 	syncing = c;
@@ -214,9 +187,9 @@ TEST(changes_during_a_compaction_are_in_both)
 	(void)env_case_at(c, "during-0");
 	(void)env_case_at(c, "during-1");
 	assert_ok(env_link(c->e, orphan, ENV_ROOT, "back", &a));
-	before = dump(c);
+	before = env_case_words(c);
 	env_case_reopen(c);
-	after = dump(c);
+	after = env_case_words(c);
 	assert_string_equal(before, after);
 }
 
@@ -254,12 +227,12 @@ TEST(a_compaction_may_be_killed_anywhere)
 
 	change_all(c);
 	make_long(c);
-	before = dump(c);
+	before = env_case_words(c);
 	for (; n < DEATHS_MOST && !through; n++) {
 		_cleanup_free_ char *now = NULL;
 
 		through = dies_at(c, n);
-		now = dump(c);
+		now = env_case_words(c);
 		assert_string_equal(before, now);
 		assert_true(fstatat(store_fd(c->store), "envs/e/journal.new",
 				    &st, 0) < 0);
@@ -308,7 +281,7 @@ TEST(all_at_once)
 		char name[] = {'w', (char)('0' + i), '\0'};
 
 		w[i] = (struct worker){.c = c};
-		w[i].ino = make(c, ENV_ROOT, name, S_IFREG | 0600);
+		w[i].ino = env_case_make(c, ENV_ROOT, name, S_IFREG | 0600);
 		assert_ok(pthread_create(&w[i].thread, NULL, work, &w[i]));
 	}
 	for (int i = 0; i < 400; i++) {
@@ -321,9 +294,9 @@ TEST(all_at_once)
 	}
 	(void)env_tend(c->e);
 	assert_true(journal_bytes(c) < LONG_BYTES);
-	before = dump(c);
+	before = env_case_words(c);
 	env_case_reopen(c);
-	after = dump(c);
+	after = env_case_words(c);
 	assert_string_equal(before, after);
 }
 

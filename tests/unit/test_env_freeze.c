@@ -81,26 +81,6 @@ static struct freeze_result frozen(struct env_case *c)
 	return r;
 }
 
-static uint64_t make(struct env_case *c, uint64_t dir, const char *name,
-		     uint32_t mode)
-{
-	struct env_attr a;
-
-	if (S_ISDIR(mode))
-		assert_ok(env_mkdir(c->e, dir, name, mode & 07777,
-				    &env_case_root, &a));
-	else
-		assert_ok(env_mknod(c->e, dir, name, mode, 0x105,
-				    &env_case_root, &a));
-	return a.ino;
-}
-
-static void write_at(struct env_case *c, uint64_t ino, const char *text,
-		     uint64_t at)
-{
-	assert_ok(env_write(c->e, ino, text, strlen(text), at, false));
-}
-
 TEST(what_did_not_change_is_the_same_snapshot)
 {
 	struct env_case *c = *state;
@@ -119,7 +99,7 @@ TEST(a_change_costs_its_directories_and_its_file)
 	struct env_case *c = *state;
 	struct freeze_result r;
 
-	write_at(c, env_case_at(c, "d/sub/y").ino, "new", 0);
+	env_case_write(c, env_case_at(c, "d/sub/y").ino, "new", 0);
 	r = frozen(c);
 	assert_int_equal(r.trees, 3);
 	assert_int_equal(r.files, 1);
@@ -131,7 +111,7 @@ TEST(a_byte_in_a_big_file_costs_one_chunk)
 	struct env_case *c = *state;
 	struct freeze_result r;
 
-	write_at(c, env_case_at(c, "d/big").ino, "!", 5);
+	env_case_write(c, env_case_at(c, "d/big").ino, "!", 5);
 	r = frozen(c);
 	assert_int_equal(r.files, 1);
 	assert_true(r.bytes > FORMAT_CHUNK_BYTES);
@@ -150,13 +130,13 @@ TEST(every_kind_of_change_is_in_it)
 	assert_ok(env_setattr(c->e, big, ENV_SET_SIZE, &a, &a));
 	a.size = 400001;
 	assert_ok(env_setattr(c->e, big, ENV_SET_SIZE, &a, &a));
-	n = make(c, ENV_ROOT, "new", S_IFDIR | 0700);
-	make(c, n, "empty", S_IFDIR | 0755);
-	make(c, n, "fifo", S_IFIFO | 0644);
-	make(c, n, "dev", S_IFCHR | 0600);
+	n = env_case_make(c, ENV_ROOT, "new", S_IFDIR | 0700);
+	env_case_make(c, n, "empty", S_IFDIR | 0755);
+	env_case_make(c, n, "fifo", S_IFIFO | 0644);
+	env_case_make(c, n, "dev", S_IFCHR | 0600);
 	assert_ok(env_symlink(c->e, n, "ln", "../a.txt", &env_case_root, &a));
-	n = make(c, n, "sparse", S_IFREG | 0644);
-	write_at(c, n, "end", 3 * FORMAT_CHUNK_BYTES);
+	n = env_case_make(c, n, "sparse", S_IFREG | 0644);
+	env_case_write(c, n, "end", 3 * FORMAT_CHUNK_BYTES);
 	assert_ok(env_link(c->e, n, ENV_ROOT, "zz", &a));
 	assert_ok(env_setxattr(c->e, n, "user.mine", "12", 2, 0, false));
 	assert_ok(env_removexattr(c->e, env_case_at(c, "d/x").ino, "user.k"));
@@ -174,7 +154,7 @@ TEST(a_moved_directory_keeps_its_tree_and_its_links)
 	struct env_case *c = *state;
 	struct freeze_result r;
 
-	make(c, ENV_ROOT, "0first", S_IFDIR | 0755);
+	env_case_make(c, ENV_ROOT, "0first", S_IFDIR | 0755);
 	assert_ok(env_rename(c->e, ENV_ROOT, "d", env_case_at(c, "0first").ino,
 			     "moved", 0));
 	r = frozen(c);
@@ -188,7 +168,7 @@ TEST(one_name_of_a_linked_file_changes_all)
 	struct env_case *c = *state;
 	struct freeze_result r;
 
-	write_at(c, env_case_at(c, "hl2").ino, "LINK", 0);
+	env_case_write(c, env_case_at(c, "hl2").ino, "LINK", 0);
 	r = frozen(c);
 	assert_int_equal(r.trees, 2); /* d holds the other name */
 	freeze_fini(&r);
@@ -209,16 +189,16 @@ TEST(names_of_a_linked_file_in_other_directories_change_with_it)
 	struct env_case *c = *state;
 	struct freeze_result r;
 	struct env_attr a;
-	uint64_t p = make(c, ENV_ROOT, "p", S_IFDIR | 0755);
-	uint64_t q = make(c, ENV_ROOT, "q", S_IFDIR | 0755);
-	uint64_t ino = make(c, p, "l", S_IFREG | 0644);
+	uint64_t p = env_case_make(c, ENV_ROOT, "p", S_IFDIR | 0755);
+	uint64_t q = env_case_make(c, ENV_ROOT, "q", S_IFDIR | 0755);
+	uint64_t ino = env_case_make(c, p, "l", S_IFREG | 0644);
 
 	assert_ok(env_link(c->e, ino, q, "l", &a));
-	make(c, ENV_ROOT, "other", S_IFDIR | 0755);
+	env_case_make(c, ENV_ROOT, "other", S_IFDIR | 0755);
 	r = frozen(c);
 	stand_on(c, &r.snapshot);
 	freeze_fini(&r);
-	write_at(c, env_case_at(c, "q/l").ino, "x", 0);
+	env_case_write(c, env_case_at(c, "q/l").ino, "x", 0);
 	r = frozen(c);
 	assert_int_equal(r.trees, 3);
 	freeze_fini(&r);
@@ -229,7 +209,7 @@ TEST(a_socket_is_left_out_and_named)
 	struct env_case *c = *state;
 	struct freeze_result r;
 
-	make(c, env_case_at(c, "d").ino, "sock", S_IFSOCK | 0600);
+	env_case_make(c, env_case_at(c, "d").ino, "sock", S_IFSOCK | 0600);
 	r = frozen(c);
 	assert_int_equal(r.sockets.len, sizeof "d/sock");
 	assert_string_equal((const char *)r.sockets.data, "d/sock");
@@ -256,12 +236,12 @@ TEST(what_is_left_out_is_as_in_the_base_or_absent)
 	uint64_t n, d = env_case_at(c, "d").ino;
 	char got[8] = "";
 
-	write_at(c, env_case_at(c, "a.txt").ino, "CHANGED", 0);
-	write_at(c, env_case_at(c, "d/sub/y").ino, "CHANGED", 0);
-	write_at(c, env_case_at(c, "d/hl1").ino, "CHANGED", 0);
-	make(c, d, "kept", S_IFREG | 0644);
-	n = make(c, d, "cache", S_IFDIR | 0755);
-	write_at(c, make(c, n, "f", S_IFREG | 0644), "x", 0);
+	env_case_write(c, env_case_at(c, "a.txt").ino, "CHANGED", 0);
+	env_case_write(c, env_case_at(c, "d/sub/y").ino, "CHANGED", 0);
+	env_case_write(c, env_case_at(c, "d/hl1").ino, "CHANGED", 0);
+	env_case_make(c, d, "kept", S_IFREG | 0644);
+	n = env_case_make(c, d, "cache", S_IFDIR | 0755);
+	env_case_write(c, env_case_make(c, n, "f", S_IFREG | 0644), "x", 0);
 	buf_put(&left, "d/sub\0d/cache\0hl2\0a.txt", 24);
 	assert_ok(freeze(c, &left, &r));
 	open_frozen(c, &r);
@@ -291,7 +271,7 @@ TEST(gc_takes_nothing_while_the_pin_is_open)
 	struct gc_result gc;
 	struct oid id;
 
-	write_at(c, env_case_at(c, "a.txt").ino, "other", 0);
+	env_case_write(c, env_case_at(c, "a.txt").ino, "other", 0);
 	assert_ok(freeze(c, &nothing, &r));
 	id = r.snapshot;
 	assert_true(r.pin >= 0);
@@ -329,7 +309,7 @@ TEST(what_was_stored_wrong_is_seen)
 	uint64_t x = env_case_at(c, "d/x").ino;
 	struct env_attr a;
 
-	write_at(c, env_case_at(c, "d/big").ino, "!", 5);
+	env_case_write(c, env_case_at(c, "d/big").ino, "!", 5);
 	assert_seen(c, OID_BLOB);
 	assert_seen(c, OID_MANIFEST);
 	assert_ok(env_open(c->store, "e", 0, NULL, &c->e));
@@ -345,7 +325,7 @@ TEST(no_byte_of_a_tree_may_be_another)
 	struct env_case *c = *state;
 
 	/* the first one that is stored is that of d/sub */
-	write_at(c, env_case_at(c, "d/sub/y").ino, "new", 0);
+	env_case_write(c, env_case_at(c, "d/sub/y").ino, "new", 0);
 	spoiled_len = 1;
 	for (spoil_at = 0; spoil_at < spoiled_len; spoil_at++)
 		assert_seen(c, OID_TREE);
@@ -360,7 +340,7 @@ TEST(the_mark_is_of_the_state)
 
 	env_get_mark(c->e, &a);
 	assert_int_equal(a.salt | a.frames, 0);
-	make(c, ENV_ROOT, "n", S_IFREG | 0644);
+	env_case_make(c, ENV_ROOT, "n", S_IFREG | 0644);
 	env_get_mark(c->e, &a);
 	assert_int_not_equal(a.salt, 0);
 	env_case_reopen(c);

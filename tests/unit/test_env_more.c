@@ -18,21 +18,6 @@
 
 static const int punch_mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 
-static uint64_t make(struct env_case *c, const char *name)
-{
-	struct env_attr a;
-
-	assert_ok(env_mknod(c->e, ENV_ROOT, name, S_IFREG | 0666, 0,
-			    &env_case_root, &a));
-	return a.ino;
-}
-
-static void write_text(struct env_case *c, uint64_t ino, const char *text,
-		       uint64_t at)
-{
-	assert_ok(env_write(c->e, ino, text, strlen(text), at, false));
-}
-
 static void assert_replays(struct env_case *c)
 {
 	_cleanup_buf_ struct buf before = {0}, after = {0};
@@ -69,8 +54,8 @@ TEST(data_of_a_write_that_was_never_recorded_does_not_show)
 		    O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_ok(io_write(fd, garbage, sizeof garbage));
 	assert_ok(env_open(c->store, "e", 0, NULL, &c->e));
-	ino = make(c, "n");
-	write_text(c, ino, "x", 100);
+	ino = env_case_file(c, "n");
+	env_case_write(c, ino, "x", 100);
 	assert_int_equal(env_read(c->e, ino, got, sizeof got, 0), 101);
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(got[i], 0);
@@ -80,7 +65,7 @@ TEST(a_number_that_nobody_has_is_refused_and_leaves_nothing)
 {
 	struct env_case *c = *state;
 	struct env_attr v = {.size = 5}, a;
-	uint64_t last = make(c, "n"), no = last + 1;
+	uint64_t last = env_case_file(c, "n"), no = last + 1;
 
 	assert_int_equal(env_write(c->e, no, "x", 1, 0, false), -ENOENT);
 	assert_int_equal(env_fallocate(c->e, no, 0, 0, 9), -ENOENT);
@@ -95,14 +80,14 @@ TEST(a_number_that_nobody_has_is_refused_and_leaves_nothing)
 TEST(a_hole_in_a_hole_costs_nothing)
 {
 	struct env_case *c = *state;
-	uint64_t ino = make(c, "sparse"), at;
+	uint64_t ino = env_case_file(c, "sparse"), at;
 	const uint64_t size = UINT64_C(1) << 42;
 	struct env_attr v = {.size = size}, a;
 	struct env_stat before, after;
 	long pages;
 
 	assert_ok(env_setattr(c->e, ino, ENV_SET_SIZE, &v, &a));
-	write_text(c, ino, "middle", UINT64_C(1) << 41);
+	env_case_write(c, ino, "middle", UINT64_C(1) << 41);
 	env_stat(c->e, &before);
 	pages = resident_pages();
 	assert_ok(env_fallocate(c->e, ino, punch_mode, 0, size));
@@ -135,12 +120,12 @@ TEST(a_punched_base_file_is_a_hole_where_it_had_data)
 TEST(a_reserved_range_costs_a_few_words)
 {
 	struct env_case *c = *state;
-	uint64_t ino = make(c, "reserved"), at;
+	uint64_t ino = env_case_file(c, "reserved"), at;
 	long pages = resident_pages();
 
 	assert_ok(env_fallocate(c->e, ino, 0, 0, UINT64_C(1) << 30));
 	assert_true(resident_pages() - pages < 400);
-	write_text(c, ino, "in", 3 << 20);
+	env_case_write(c, ino, "in", 3 << 20);
 	assert_ok(env_seek(c->e, ino, 0, SEEK_HOLE, &at));
 	assert_int_equal(at, 1 << 30);
 	assert_ok(env_fallocate(c->e, ino, punch_mode, 0, UINT64_C(1) << 30));
@@ -244,11 +229,11 @@ TEST(a_full_disk_has_room_again_without_a_sync)
 	if (!on_small_disk(c))
 		skip();
 	for (int i = 0; i < 20; i++) {
-		uint64_t ino = make(c, "f");
+		uint64_t ino = env_case_file(c, "f");
 
 		memset(data, 'a' + i, sizeof data);
 		assert_ok(env_write(c->e, ino, data, sizeof data, 0, false));
-		assert_int_equal(env_write(c->e, make(c, "g"), data,
+		assert_int_equal(env_write(c->e, env_case_file(c, "g"), data,
 					   sizeof data, 0, false),
 				 -ENOSPC);
 		assert_ok(env_unlink(c->e, ENV_ROOT, "g"));
