@@ -146,7 +146,7 @@ def begin_cut(store, faults, what, nth):
     return cut
 
 
-def cut_everywhere(store, tree, life, what, step):
+def cut_everywhere(store, tree, life, what, step, at_least=8):
     """Cuts at every step-th place, killed and torn at different ones."""
     faults = Faults(store)
     store.load(tree)
@@ -155,7 +155,7 @@ def cut_everywhere(store, tree, life, what, step):
         nth += step
         assert nth < PLACES_MAX
     print(f"{nth - 1} places")
-    assert nth > 8
+    assert nth > at_least
 
 
 @pytest.mark.parametrize("what", [KILL, TEAR])

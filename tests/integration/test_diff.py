@@ -3,7 +3,9 @@
 import os
 
 import pytest
-from conftest import make_tree, skip_unless
+from conftest import make_tree as base_tree  # noqa: F401
+from conftest import skip_unless
+from many_envs import env, shared  # noqa: F401
 
 import mountpoint
 
@@ -75,29 +77,6 @@ CASES = [
 ]
 ROOT = {"owner", "group"}
 PUT = {"renamed and another in its place"}
-
-
-@pytest.fixture(scope="module")
-def shared():
-    """One store and one base for all cases; an environment for each."""
-    store = mountpoint.Store()
-    tree = store.folder / "tree"
-    make_tree(tree)
-    store.load(tree)
-    yield store
-    wrong = store.close()
-    assert not wrong, "\n".join(wrong)
-
-
-counter = iter(range(10**6))
-
-
-@pytest.fixture
-def env(shared):
-    name = f"e{next(counter)}"
-    point = shared.mount("base", name)
-    yield name, point
-    shared.run("umount", name, "--discard")
 
 
 @pytest.mark.parametrize("what, script, want, options",

@@ -11,6 +11,7 @@ import stat
 import pytest
 from diff_kinds import AS_ROOT, KINDS, Random, base_tree
 from helpers import one_line_error
+from many_envs import counter, env, shared  # noqa: F401
 
 import mountpoint
 
@@ -57,27 +58,6 @@ def git(store, folder, *args, expect=0, data=None):
     result = store.finish(child, 120, data)
     assert expect is None or result.code == expect, result
     return result
-
-
-@pytest.fixture(scope="module")
-def shared():
-    store = mountpoint.Store()
-    base_tree(store.folder / "tree")
-    store.load(store.folder / "tree")
-    yield store
-    wrong = store.close()
-    assert not wrong, "\n".join(wrong)
-
-
-counter = iter(range(10**6))
-
-
-@pytest.fixture
-def env(shared):
-    name = f"e{next(counter)}"
-    point = shared.mount("base", name)
-    yield name, point
-    shared.run("umount", name, "--discard")
 
 
 def remove_empty(top):

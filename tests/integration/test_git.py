@@ -1,21 +1,10 @@
 # SPDX-License-Identifier: MIT
 """git in an environment, and imports of a repository that is alive."""
-import os
-import subprocess
 import threading
 
 import pytest
+from gitrepo import env, git  # noqa: F401
 from helpers import assert_same_tree
-
-GIT = dict(GIT_AUTHOR_NAME="t", GIT_AUTHOR_EMAIL="t@example.invalid",
-           GIT_COMMITTER_NAME="t", GIT_COMMITTER_EMAIL="t@example.invalid",
-           GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null")
-
-
-def git(repo, *args):
-    return subprocess.run(["git", "-C", repo, *args], check=True,
-                          env=dict(os.environ, **GIT),
-                          capture_output=True, text=True).stdout
 
 
 @pytest.fixture
@@ -33,12 +22,6 @@ def repo(tmp_path):
     git(top, "commit", "-q", "-m", "first")
     git(top, "tag", "v1")
     return top
-
-
-@pytest.fixture
-def env(cowfs):
-    cowfs.env.update(GIT)
-    return cowfs
 
 
 def test_status_is_clean_and_fsck_passes(env, repo):

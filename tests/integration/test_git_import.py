@@ -6,25 +6,8 @@ import shutil
 import subprocess
 
 import pytest
+from gitrepo import env, git  # noqa: F401
 from helpers import one_line_error
-
-GIT = dict(GIT_AUTHOR_NAME="t", GIT_AUTHOR_EMAIL="t@example.invalid",
-           GIT_COMMITTER_NAME="t", GIT_COMMITTER_EMAIL="t@example.invalid",
-           GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null",
-           GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="protocol.file.allow",
-           GIT_CONFIG_VALUE_0="always")
-
-
-def git(repo, *args):
-    return subprocess.run(["git", "-C", repo, *args], check=True,
-                          env=dict(os.environ, **GIT), capture_output=True,
-                          text=True).stdout
-
-
-@pytest.fixture
-def env(cowfs):
-    cowfs.env.update(GIT)
-    return cowfs
 
 
 def fill(top, name="file", count=20):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """git's index in a fresh environment: nothing is read, nothing is forgotten."""
+import functools
 import os
 import pathlib
 import re
@@ -8,19 +9,11 @@ import struct
 import subprocess
 import time
 
+import gitrepo
 import pytest
 
-GIT = dict(GIT_AUTHOR_NAME="t", GIT_AUTHOR_EMAIL="t@example.invalid",
-           GIT_COMMITTER_NAME="t", GIT_COMMITTER_EMAIL="t@example.invalid",
-           GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null",
-           GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="protocol.file.allow",
-           GIT_CONFIG_VALUE_0="always", GIT_OPTIONAL_LOCKS="0")
-
-
-def git(repo, *args, **kw):
-    return subprocess.run(["git", "-C", repo, *args], check=True,
-                          env=dict(os.environ, **GIT), capture_output=True,
-                          text=True, **kw).stdout
+GIT = dict(gitrepo.GIT, GIT_OPTIONAL_LOCKS="0")
+git = functools.partial(gitrepo.git, settings=GIT)
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ import subprocess
 import mountpoint
 import pytest
 from conftest import have_fuse, skip_unless
+from gitrepo import GIT
 from helpers import SUPPORT
 from listing import listing
-from test_git import GIT
 
 pytestmark = pytest.mark.tree
 PACKAGES = {

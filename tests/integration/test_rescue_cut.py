@@ -13,11 +13,10 @@ import time
 import mountpoint
 import pytest
 from helpers import listing, wait_until
-from test_cut import KILL, TEAR, Faults, settle
+from test_cut import KILL, TEAR, cut_everywhere, settle
 from test_rescue import CHANGES, envs, rescues
 from test_rescue_git import GIT_ENV, WORK, git, origin, refs  # noqa: F401
 
-PLACES_MAX = 500
 ROUNDS = 25  # of each victim
 
 
@@ -83,26 +82,15 @@ def cut(store, faults, what, nth):
     return was_cut
 
 
-def cut_everywhere(store, tree, what, step):
-    faults = Faults(store)
-    store.load(tree)
-    nth = what if step > 1 else 1
-    while cut(store, faults, what, nth):
-        nth += step
-        assert nth < PLACES_MAX
-    print(f"{nth - 1} places")
-    assert nth > 20
-
-
 @pytest.mark.parametrize("what", [KILL, TEAR])
 def test_killed_at_a_write_or_sync(cowfs, tree, what):
-    cut_everywhere(cowfs, tree, what, 9)
+    cut_everywhere(cowfs, tree, cut, what, 9, at_least=20)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("what", [KILL, TEAR])
 def test_killed_at_any_write_or_sync(cowfs, tree, what):
-    cut_everywhere(cowfs, tree, what, 1)
+    cut_everywhere(cowfs, tree, cut, what, 1, at_least=20)
 
 
 def umount_takes(store, script):

@@ -3,27 +3,14 @@
 there changes."""
 import hashlib
 import os
-import subprocess
 
+import gitrepo
 import pytest
-
-GIT = dict(GIT_AUTHOR_NAME="t", GIT_AUTHOR_EMAIL="t@example.invalid",
-           GIT_COMMITTER_NAME="t", GIT_COMMITTER_EMAIL="t@example.invalid",
-           GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null",
-           GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="protocol.file.allow",
-           GIT_CONFIG_VALUE_0="always", GIT_EDITOR="true")
+from gitrepo import env  # noqa: F401
 
 
 def git(repo, *args, **kw):
-    return subprocess.run(["git", "-C", repo, *args], check=True,
-                          env=dict(os.environ, **GIT), capture_output=True,
-                          text=True, **kw).stdout.strip()
-
-
-@pytest.fixture
-def env(cowfs):
-    cowfs.env.update(GIT)
-    return cowfs
+    return gitrepo.git(repo, *args, **kw).strip()
 
 
 def make_repo(top):

@@ -6,8 +6,9 @@ import shutil
 import threading
 
 import pytest
+from gitrepo import env  # noqa: F401
 from helpers import one_line_error
-from test_save import (entries, env, fingerprint, git, make_repo, repo,  # noqa: F401
+from test_save import (entries, fingerprint, git, make_repo, repo,  # noqa: F401
                        what_git_adds)
 
 
