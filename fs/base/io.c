@@ -317,3 +317,17 @@ int io_open_names(int dirfd, const char *name, int flags, DIR **ret_dir)
 	(void)TAKE_FD(fd);
 	return 0;
 }
+
+int io_temp_dir(const char *name, char *ret_path, size_t size)
+{
+	const char *top = getenv("TMPDIR");
+	int n = snprintf(ret_path, size, "%s/cowfs-%s-XXXXXX",
+			 top && *top ? top : "/tmp", name);
+	int r = n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+
+	if (r == 0 && !mkdtemp(ret_path))
+		r = -errno;
+	if (r < 0)
+		ret_path[0] = '\0';
+	return r;
+}

@@ -51,6 +51,9 @@ _must_check_ int io_open_dir(int dirfd, const char *name, mode_t create_mode);
  * O_NOFOLLOW. */
 _must_check_ int io_open_names(int dirfd, const char *name, int flags,
 			       DIR **ret_dir);
+/* Makes a folder "cowfs-NAME-......" in $TMPDIR, or /tmp, for the caller to
+ * remove. ret_path is "" on an error. */
+_must_check_ int io_temp_dir(const char *name, char *ret_path, size_t size);
 /* Removes a tree below dirfd/name without following links or crossing into
  * another file system. A name that does not exist is no error. */
 _must_check_ int io_remove_tree(int dirfd, const char *name);

@@ -31,17 +31,16 @@ struct conversion {
 static int prepare(struct conversion *c, git_repository *origin,
 		   const char *path)
 {
-	const char *top = getenv("TMPDIR");
+	int r;
 
-	(void)snprintf(c->folder, sizeof c->folder, "%s/cowfs-filter-XXXXXX",
-		       top && *top ? top : "/tmp");
 	(void)snprintf(c->git_dir, sizeof c->git_dir, "--git-dir=%s",
 		       git_repository_path(origin));
 	(void)snprintf(c->work_tree, sizeof c->work_tree, "--work-tree=%s",
 		       c->view);
 	(void)snprintf(c->named, sizeof c->named, "--path=%s", path);
-	if (!mkdtemp(c->folder))
-		return -errno;
+	r = io_temp_dir("filter", c->folder, sizeof c->folder);
+	if (r < 0)
+		return r;
 	(void)snprintf(c->objects, sizeof c->objects, "GIT_OBJECT_DIRECTORY=%s",
 		       c->folder);
 	return 0;

@@ -38,18 +38,15 @@ static void hooks_freep(struct hooks **h)
 static int hooks_new(struct gittip *t, struct hooks **ret_hooks)
 {
 	struct hooks *h = calloc(1, sizeof *h);
-	const char *top = getenv("TMPDIR");
+	int r;
 
 	if (!h)
 		return -ENOMEM;
 	*ret_hooks = h;
 	h->t = t;
-	(void)snprintf(h->folder, sizeof h->folder, "%s/cowfs-hooks-XXXXXX",
-		       top && *top ? top : "/tmp");
-	if (!mkdtemp(h->folder)) {
-		h->folder[0] = '\0';
-		return -errno;
-	}
+	r = io_temp_dir("hooks", h->folder, sizeof h->folder);
+	if (r < 0)
+		return r;
 	(void)snprintf(h->git_dir, sizeof h->git_dir, "GIT_DIR=%s",
 		       git_repository_path(h->t->odb.origin));
 	(void)snprintf(h->work_tree, sizeof h->work_tree, "GIT_WORK_TREE=%s",

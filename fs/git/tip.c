@@ -125,7 +125,7 @@ static bool is_valid(struct build *b, const struct gitcached *c, size_t count)
 {
 	git_oid id;
 
-	if (!c || c->count < 0 || (uint64_t)c->count != count)
+	if (c->count < 0 || (uint64_t)c->count != count)
 		return false;
 	git_oid_fromraw(&id, c->tree);
 	return git_odb_exists_ext(b->t->odb.here, &id,
@@ -194,7 +194,7 @@ static int build_index(struct gittip *t)
 	git_oid id;
 	int r;
 
-	if (is_valid(&b, root, t->index.count)) {
+	if (root && is_valid(&b, root, t->index.count)) {
 		git_oid_fromraw(&id, root->tree);
 		return treeedit_new(&t->odb, &id, &t->edit);
 	}
