@@ -257,7 +257,7 @@ void doctor_server(struct doctor *d)
 	r = client_connect(d->c->store, &fd);
 	if (!r)
 		r = find_dead(fd, d, &dead);
-	if (r == -ECONNREFUSED && !pids.len) {
+	if ((r == -ECONNREFUSED || r == -ECONNRESET) && !pids.len) {
 		report_locked(d);
 	} else if (r && d->fix) {
 		end_servers(d, &pids, r);
