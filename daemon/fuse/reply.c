@@ -19,6 +19,7 @@
 #include "base/log.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -68,6 +69,11 @@ void reply_status(fuse_req_t req, int err)
 {
 	struct session *s = pay(fuse_req_userdata(req));
 
+	if (err == -EDQUOT && s->patient) {
+		s->refused = true;
+		fuse_reply_none(req);
+		return;
+	}
 	(void)fuse_reply_err(req, err < 0 ? errno_for_kernel(s, err) : 0);
 }
 

@@ -18,6 +18,11 @@
  * fuse_session_destroy closes the descriptor. It sets no signal handlers: all
  * signals are blocked in this thread and left to the server's.
  *
+ * What a quota refuses is served once more, after what the kernel has queued:
+ * it lets up to eight requests go before a FORGET, and a file that its owner
+ * has just deleted must not stand in the way of the next one. A refused
+ * operation has changed nothing, so it can be repeated.
+ *
  * The end: ENODEV says that the kernel has ended the connection. The flag is
  * set and waiters are woken first, on_end comes last, for whoever it tells may
  * call session_free at once, which joins the thread.
@@ -41,6 +46,7 @@
 
 enum {
 	STACK_BYTES = 256 << 10,
+	BEFORE_AGAIN = 16, /* messages that a refused request waits for */
 	WRITE_HEADERS =
 		sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in),
 	/* Headers end where the second page begins. */
@@ -169,6 +175,40 @@ static bool take_over(struct session *s)
 	return mine;
 }
 
+/* Serves what is there already; nobody waits for more to come. */
+static void serve_queued(struct session *s, char *data)
+{
+	int fd = fuse_session_fd(s->se);
+	ssize_t n;
+
+	for (int i = 0; i < BEFORE_AGAIN && !s->sync_here; i++) {
+		n = read(fd, data, IN_BYTES);
+		if (n < 0 && errno == ENOENT)
+			continue;
+		if (n < (ssize_t)sizeof(struct fuse_in_header))
+			return; /* whoever reads next says why */
+		serve_request(s, data, (size_t)n);
+	}
+}
+
+static void serve_refused(struct session *s, char *data, size_t n)
+{
+	_cleanup_free_ char *request = malloc(n);
+	int fd = fuse_session_fd(s->se);
+	int flags = fcntl(fd, F_GETFL);
+
+	s->refused = s->patient = false;
+	if (request && flags >= 0 &&
+	    fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0) {
+		memcpy(request, data, n);
+		serve_queued(s, data);
+		(void)fcntl(fd, F_SETFL, flags);
+		data = request;
+	}
+	serve_request(s, data, n);
+	s->patient = true;
+}
+
 /* Returns true when fsyncs wait for this thread, and another one reads; false
  * at the end of the connection. */
 static bool serve_requests(struct session *s)
@@ -189,6 +229,8 @@ static bool serve_requests(struct session *s)
 		} else {
 			serve_request(s, data, (size_t)n);
 		}
+		if (s->refused)
+			serve_refused(s, data, (size_t)n);
 		if (s->sync_here) {
 			s->sync_here = false;
 			if (hand_over(s))
@@ -297,6 +339,7 @@ static struct session *session_new(struct env *e,
 		return NULL;
 	s->env = e;
 	s->debug = options && options->debug;
+	s->patient = true;
 	s->waiting_tail = &s->waiting;
 	mutex_init(&s->lock);
 	(void)pthread_cond_init(&s->may_read, NULL);

@@ -45,6 +45,8 @@ struct session {
 	const struct fuse_in_header *head;
 	struct raw_flags raw;
 	unsigned owed; /* replies that started operations still owe */
+	bool patient;  /* a quota's refusal is not final */
+	bool refused;  /* so it was: nothing was answered */
 	uint64_t last_bad_ino;
 	int last_bad_err;
 

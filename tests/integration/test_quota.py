@@ -93,6 +93,33 @@ def test_every_call_that_grows_says_so(cowfs, point):
     assert cowfs.sh(point, "head -c 10 b.txt").out == "beta\nbeta\n"
 
 
+def test_what_was_just_deleted_makes_room(cowfs, point):
+    """Though others keep the server busy: the kernel's word that a file is
+    gone may come after the request for the next one."""
+    cowfs.py(point, """
+        for i in range(20):
+            open(f'f{i}', 'x').close()
+        others = []
+        for _ in range(3):
+            others.append(os.fork())
+            if not others[-1]:
+                while True:
+                    os.utime('b.txt')
+        try:
+            for i in range(2000):
+                os.unlink('f3')
+                open('f3', 'x').close()
+                os.unlink('f4')
+                os.mkdir('f4')
+                os.rmdir('f4')
+                os.symlink('x', 'f4')
+        finally:
+            for pid in others:
+                os.kill(pid, 9)
+                os.wait()
+    """)
+
+
 def test_a_shared_mapping_learns_it_in_msync_and_fsync(cowfs, point):
     out = cowfs.py(point, """
         for call in ('msync', 'fsync'):
