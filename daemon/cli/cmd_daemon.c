@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_daemon.c - `cowfs daemon start|stop|status`, and the way into the keeper
- * (`daemon keeper FD`, which serve_connect runs and no user needs).
+ * cmd_daemon.c - `cowfs daemon start|stop|status`, and the ways into the keeper
+ * (`daemon keeper FD`, which serve_connect runs) and into the first process of
+ * a sandbox (`daemon init FD`), which no user needs.
  *
  * stop is done when both processes have ended, so that a script may remove the
  * store after it.
@@ -15,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "box/box.h"
 #include "cli/place.h"
 #include "cli/remote.h"
 #include "serve/serve.h"
@@ -156,18 +158,37 @@ static int status(const struct call *c)
 	return call_finish(c, &o, CODE_DONE);
 }
 
-static int keeper(const struct call *c)
+/* The descriptor that the arguments of the two hidden ways in name; -1. */
+static int descriptor(const struct call *c)
 {
 	const char *text = c->args->arg_count > 1 ? c->args->args[1] : "";
 	char *end;
 	long fd = strtol(text, &end, 10);
 
-	if (!*text || *end || fd < 0 || fd > INT_MAX ||
+	if (!*text || *end || fd < 0 || fd >= INT_MAX ||
 	    c->args->arg_count > 2 || fcntl((int)fd, F_GETFD) < 0)
+		return -1;
+	return (int)fd;
+}
+
+static int keeper(const struct call *c)
+{
+	const int fd = descriptor(c);
+
+	if (fd < 0)
 		return call_fail(c, CODE_USAGE, "keeper: needs a descriptor");
 	/* It was executed as /proc/self/exe, and "exe" says nothing in ps. */
 	(void)prctl(PR_SET_NAME, "cowfs");
-	return serve_keeper_main(c->store, (int)fd);
+	return serve_keeper_main(c->store, fd);
+}
+
+static int init(const struct call *c)
+{
+	const int fd = descriptor(c);
+
+	if (fd < 0 || getpid() != 1)
+		return call_fail(c, CODE_USAGE, "init: not in a sandbox");
+	box_init_main(fd);
 }
 
 static int run(struct call *c)
@@ -176,6 +197,8 @@ static int run(struct call *c)
 
 	if (!strcmp(what, "keeper"))
 		return keeper(c);
+	if (!strcmp(what, "init"))
+		return init(c);
 	if (c->args->arg_count > 1)
 		return call_fail(c, CODE_USAGE, "%s: one argument too many",
 				 c->args->args[1]);

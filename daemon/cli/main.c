@@ -27,6 +27,13 @@ static void open_standard_fds(void)
 			return;
 }
 
+/* A command that passes another's exit code on has one of its own to say that
+ * it did not come to it. */
+static int own_code(const struct verb *v, int code)
+{
+	return v && v->own_code ? v->own_code : code;
+}
+
 static int fail_usage(const struct opt_args *a, const struct diag *diag)
 {
 	const char *line = diag_line(diag, 0), *hint = diag_line(diag, 1);
@@ -44,7 +51,7 @@ static int fail_usage(const struct opt_args *a, const struct diag *diag)
 	}
 	if (!buf_error(&b))
 		(void)!io_write(STDERR_FILENO, b.data, b.len);
-	return CODE_USAGE;
+	return own_code(a->verb, CODE_USAGE);
 }
 
 static int run(const struct opt_args *a, struct call *c, struct diag *diag)
@@ -82,11 +89,12 @@ int main(int argc, char **argv)
 	c.json = args.json;
 	r = path_store(args.store, &store);
 	if (r == -ENOENT)
-		return call_fail(&c, CODE_FAILED,
+		return call_fail(&c, own_code(c.verb, CODE_FAILED),
 				 "store: no place is known: set HOME, "
 				 "XDG_DATA_HOME or COWFS_STORE");
 	if (r)
-		return call_fail(&c, CODE_FAILED, "store: %s", err_text(r));
+		return call_fail(&c, own_code(c.verb, CODE_FAILED), "store: %s",
+				 err_text(r));
 	c.store = store;
 	return run(&args, &c, &diag);
 }

@@ -322,6 +322,13 @@ static int set_verb(struct parser *p, const char *name)
 	return -EINVAL;
 }
 
+/* Whether what was read last began a command line. */
+static bool begins_command(const struct opt_args *a)
+{
+	return a->verb->takes_command &&
+	       a->arg_count > (opt_has(a, a->verb->instead) ? 0U : 1U);
+}
+
 static int parse_rest(struct parser *p, size_t verb_at)
 {
 	bool options = true;
@@ -340,6 +347,7 @@ static int parse_rest(struct parser *p, size_t verb_at)
 					  : parse_short(p, arg + 1);
 		} else {
 			p->a->args[p->a->arg_count++] = arg;
+			options = options && !begins_command(p->a);
 		}
 		if (r)
 			return r;

@@ -59,6 +59,11 @@ struct verb {
 	size_t min_args;
 	size_t max_args;
 	bool hidden_args; /* takes further arguments that help does not show */
+	/* Its second argument begins a command line, in which options are not
+	 * ours; the first does when option number `instead` is given. */
+	bool takes_command;
+	size_t instead;
+	int own_code; /* exit code of failures before run; 0: CODE_USAGE */
 	int (*run)(struct call *c);
 };
 

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * box.h - the sandbox of an environment, and commands in it.
+ *
+ * An environment has at most one sandbox: name spaces and a view of the machine
+ * in which the environment appears at its origin's path and everything else of
+ * the host is read-only or hidden. It is made by bubblewrap for the first
+ * command and lives, held by a first process of ours (init.c), until box_end.
+ * Commands are children of whoever calls box_spawn, and enter it by setns(2).
+ *
+ * Contract
+ *   Ownership   strings are lent; box_close closes what box_open opened and
+ *               ends nothing
+ *   Durability  none: a sandbox ends with the machine
+ *   Threads     one; box_end: any
+ *   Errors      diag has "what: why" first, then what to do
+ */
+#ifndef COWFS_BOX_BOX_H
+#define COWFS_BOX_BOX_H
+
+#include "base/diag.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum box_net {
+	BOX_NET_HOST, /* the host's */
+	BOX_NET_NONE, /* a loopback of its own */
+};
+
+enum box_share { BOX_RO, BOX_RW, BOX_HIDE };
+
+/* A path of the host that the user wants to be there, or not. */
+struct box_path {
+	enum box_share share;
+	const char *path; /* absolute */
+};
+
+/* What a sandbox is like; fixed when it starts. */
+struct box_spec {
+	const char *store; /* absolute path */
+	const char *env;   /* the environment's name */
+	const char *mount; /* where it is mounted */
+	const char *at;	   /* where it appears inside; absolute */
+	const char *home;  /* of whoever calls; absolute */
+	enum box_net net;
+	bool nested; /* may have name spaces and mounts of its own */
+	const struct box_path *paths;
+	size_t path_count;
+	/* Paths that nobody in there may see: origins, mounts, sockets. Those
+	 * that do not exist are ignored. */
+	const char *const *hidden;
+	size_t hidden_count;
+};
+
+struct box {
+	int pidfd; /* of its first process; 0: none */
+	pid_t pid;
+	bool nested;
+};
+
+#define _cleanup_box_ _cleanup_(box_close)
+
+/* Finds the environment's sandbox. -ESRCH: none runs; -EBUSY: one that is not
+ * like this. spec's hidden paths are not looked at. */
+_must_check_ int box_join(const struct box_spec *spec, struct diag *diag,
+			  struct box *ret_box);
+/* The same, and starts it when none runs. */
+_must_check_ int box_open(const struct box_spec *spec, struct diag *diag,
+			  struct box *ret_box);
+void box_close(struct box *b);
+
+/* Writes the real path of a path of which an end may be missing, and the length
+ * of what exists. */
+_must_check_ int box_resolve(const char *path, char **ret_real,
+			     size_t *ret_exists);
+
+/* A command. */
+struct box_command {
+	char *const *argv;
+	char *const *vars; /* its whole environment; PATH finds it */
+	const char *cwd;
+	bool has_user; /* run as another one; for root */
+	uid_t uid;
+	gid_t gid;
+};
+
+enum box_fault {
+	BOX_OURS,    /* it did not come to the command */
+	BOX_NO_FILE, /* there is no such command */
+	BOX_NO_EXEC, /* it cannot be executed */
+};
+
+/* Starts it as a child of this process, with its standard descriptors. On
+ * failure ret_fault says whose fault it is. */
+_must_check_ int box_spawn(const struct box *b, const struct box_command *cmd,
+			   struct diag *diag, pid_t *ret_pid,
+			   enum box_fault *ret_fault);
+
+struct box_wait {
+	uint64_t timeout_ms; /* 0: none */
+	bool timed_out;	     /* set when it was ended for that */
+};
+
+/* Signals that box_wait hands on have to be blocked before box_spawn. */
+void box_block_signals(void);
+/* Waits for the end of a command, hands signals on to it, stops and goes on
+ * with it. Returns its exit code, 128 + N for a signal. */
+_must_check_ int box_wait(pid_t pid, struct box_wait *wait);
+
+/* How it was ended. */
+struct box_ended {
+	bool was_there;
+	size_t processes; /* beside the first */
+};
+
+/* Ends the sandbox of an environment: SIGTERM to every process in it, however
+ * it hides, and SIGKILL to what is left grace_ms later. Returns when nothing of
+ * it is left; -EBUSY: something does not end. Does nothing when there is none.
+ * No sandbox starts for an environment meanwhile. */
+_must_check_ int box_end(const char *store, const char *env, unsigned grace_ms,
+			 struct box_ended *ret_ended);
+/* Sends a signal to every process of the sandbox. Returns how many there are
+ * beside the first. -ESRCH: there is no sandbox. */
+_must_check_ ssize_t box_signal(const char *store, const char *env, int sig);
+/* Appends the process ids (pid_t each) of the sandbox, without the first.
+ * -ESRCH: there is none. */
+_must_check_ int box_processes(const char *store, const char *env,
+			       struct buf *pids);
+
+/* What has to be blocked beside the fixed table, and which variables a command
+ * sees: the clean list from the caller's, with what a sandbox sets. Each entry
+ * of the buffer ends in NUL. */
+void box_vars(const struct box_spec *spec, uid_t uid, struct buf *ret_vars);
+/* Sets one of them, "NAME=VALUE". */
+void box_vars_set(struct buf *vars, const char *name, const char *value);
+/* Returns pointers to the entries, NULL at the end; the caller frees the
+ * array. NULL: out of memory. */
+char **box_vars_list(struct buf *vars);
+
+/* Is a sandbox's first process; what the command line calls for the hidden
+ * arguments "daemon init FD". */
+_noreturn_ void box_init_main(int fd);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * box_int.h - what the parts of a sandbox share.
+ *
+ * STORE/envs/NAME/box has `lock` (held, by fcntl, by the first process while it
+ * lives: F_GETLK names it), `shape` (what the running one is like) and `home`.
+ * A flock on the folder keeps starts and ends apart.
+ *
+ * Contract
+ *   Ownership   box_folder_open: the caller closes; a view owns its steps
+ *   Threads     any
+ */
+#ifndef COWFS_BOX_BOX_INT_H
+#define COWFS_BOX_BOX_INT_H
+
+#include "box/box.h"
+
+/* --- find.c -------------------------------------------------------------- */
+
+enum { BOX_INIT_READY = 1 }; /* the byte that the first process writes */
+
+/* Opens STORE/envs/NAME/box, locked; made when it is missing and make is set.
+ * -ENOENT: no such environment, or no folder. */
+_must_check_ int box_folder_open(const char *store, const char *env, bool make);
+/* Finds the first process of a sandbox: its pidfd. -ESRCH: there is none. */
+_must_check_ int box_find(int folder, pid_t *ret_pid);
+/* Opens the file that the first process locks. */
+_must_check_ int box_lock_file(int folder);
+
+/* --- view.c -------------------------------------------------------------- */
+
+enum view_kind {
+	VIEW_RO,    /* a path of the host, read-only */
+	VIEW_RW,    /* a path of the host */
+	VIEW_EMPTY, /* nothing: an empty directory, or what cannot be read */
+	VIEW_TMP,   /* an empty directory for everybody, in memory */
+	VIEW_LINK,  /* a symlink to `from` */
+	VIEW_PROC,
+	VIEW_DEV,
+	VIEW_TEXT, /* a read-only file with the content of descriptor fd */
+};
+
+/* One mount of the sandbox. */
+struct view_step {
+	enum view_kind kind;
+	bool keep; /* also where nothing of the host would show */
+	bool is_file;
+	int fd;	    /* of VIEW_TEXT */
+	char *path; /* inside */
+	char *from; /* on the host; of a link: its text */
+	size_t order;
+};
+
+struct view {
+	struct view_step *steps;
+	size_t count, room;
+	bool failed; /* out of memory */
+};
+
+void view_fini(struct view *v);
+/* Adds a mount; a later one at the same path replaces it. from NULL: path. */
+struct view_step *view_add(struct view *v, enum view_kind kind,
+			   const char *path, const char *from);
+/* Hides a path of the host, if it exists. */
+void view_hide(struct view *v, const char *path);
+/* Sorts parents before children and drops what does nothing; -ENOMEM. */
+_must_check_ int view_settle(struct view *v);
+/* Appends bubblewrap's options, each ending in NUL. */
+void view_options(const struct view *v, struct buf *options);
+/* Returns the step whose mount a path lies on, or NULL: that of "/". */
+const struct view_step *view_above(const struct view *v, const char *path);
+
+/* Whether path is dir or lies in it. */
+bool view_is_below(const char *path, const char *dir);
+
+/* --- host.c, home.c ------------------------------------------------------ */
+
+/* Everything of the host that a sandbox shows or hides. */
+_must_check_ int host_view(const struct box_spec *spec, struct view *v);
+/* HOME, by its real path: the private folder, and in it tool chains and
+ * settings. */
+void home_view(const struct box_spec *spec, const char *home, struct view *v);
+
+/* --- start.c, enter.c, filter.c ------------------------------------------ */
+
+/* Starts a sandbox; the folder is locked by the caller. */
+_must_check_ int box_start(const struct box_spec *spec, int folder,
+			   struct diag *diag);
+/* Refuses system calls that have no place in a sandbox, in this process and
+ * its children. */
+_must_check_ int filter_load(bool nested);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * end.c - every process of a sandbox ends, whatever it did to get away.
+ *
+ * How: processes are found by their pid name space, which none can leave, so
+ * double forks, sessions and names do not matter. SIGTERM first; who is left
+ * after the grace is killed by the kernel when the first process is: it kills
+ * everything in the pid name space, and the first process is not gone before
+ * all the others are.
+ */
+#include "box/box_int.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/io.h"
+
+enum { KILL_MS = 5000, POLL_MS = 5, NS_PER_MS = 1000000, STAT_MAX = 4096 };
+
+/* Which pid name space a process is in; 0: it has ended. */
+static ino_t space_of(int proc, const char *pid)
+{
+	char path[64];
+	struct stat st;
+
+	(void)snprintf(path, sizeof path, "%.32s/ns/pid", pid);
+	return fstatat(proc, path, &st, 0) < 0 ? 0 : st.st_ino;
+}
+
+/* A process that has ended and waits for its parent does nothing any more. */
+static bool is_zombie(int proc, const char *pid)
+{
+	_cleanup_buf_ struct buf text = {0};
+	char path[64];
+	const char *s;
+
+	(void)snprintf(path, sizeof path, "%.32s/stat", pid);
+	if (io_read_file(proc, path, STAT_MAX, &text) < 0)
+		return true;
+	s = buf_str(&text) ? strrchr(buf_str(&text), ')') : NULL;
+	return s && s[1] && (s[2] == 'Z' || s[2] == 'X');
+}
+
+static int list(pid_t init, struct buf *pids)
+{
+	DIR *dir = opendir("/proc");
+	const struct dirent *e;
+	char text[16];
+	ino_t space;
+
+	if (!dir)
+		return -errno;
+	(void)snprintf(text, sizeof text, "%d", (int)init);
+	space = space_of(dirfd(dir), text);
+	while (space && (e = readdir(dir))) {
+		pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+
+		if (pid > 0 && pid != init &&
+		    space_of(dirfd(dir), e->d_name) == space &&
+		    !is_zombie(dirfd(dir), e->d_name))
+			buf_put(pids, &pid, sizeof pid);
+	}
+	(void)closedir(dir);
+	return buf_error(pids);
+}
+
+/* The first process of an environment's sandbox; the folder stays locked. */
+static int open_init(const char *store, const char *env, int *ret_folder,
+		     pid_t *ret_pid)
+{
+	_cleanup_close_ int folder = box_folder_open(store, env, false);
+	int r;
+
+	if (folder < 0)
+		return folder == -ENOENT ? -ESRCH : folder;
+	r = box_find(folder, ret_pid);
+	if (r >= 0)
+		*ret_folder = TAKE_FD(folder);
+	return r;
+}
+
+int box_processes(const char *store, const char *env, struct buf *pids)
+{
+	_cleanup_close_ int folder = -1, pidfd = -1;
+	pid_t init;
+
+	pidfd = open_init(store, env, &folder, &init);
+	return pidfd < 0 ? pidfd : list(init, pids);
+}
+
+static void signal_all(const struct buf *pids, int sig)
+{
+	for (size_t at = 0; at < pids->len; at += sizeof(pid_t)) {
+		pid_t pid;
+
+		memcpy(&pid, pids->data + at, sizeof pid);
+		(void)kill(pid, sig);
+	}
+}
+
+static ssize_t signal_listed(pid_t init, int sig)
+{
+	_cleanup_buf_ struct buf pids = {0};
+	int r = list(init, &pids);
+
+	if (r < 0)
+		return r;
+	signal_all(&pids, sig);
+	return (ssize_t)(pids.len / sizeof(pid_t));
+}
+
+ssize_t box_signal(const char *store, const char *env, int sig)
+{
+	_cleanup_close_ int folder = -1, pidfd = -1;
+	pid_t init;
+
+	pidfd = open_init(store, env, &folder, &init);
+	return pidfd < 0 ? pidfd : signal_listed(init, sig);
+}
+
+/* Asks them to end, and waits until they have or the time is over. */
+static int ask_to_end(pid_t init, unsigned grace_ms, size_t *ret_count)
+{
+	const uint64_t end = clock_mono_ns() + (uint64_t)grace_ms * NS_PER_MS;
+	ssize_t left = signal_listed(init, SIGTERM);
+
+	if (left < 0)
+		return (int)left;
+	*ret_count = (size_t)left;
+	/* What is stopped has to go on to end. */
+	if (left)
+		left = signal_listed(init, SIGCONT);
+	while (left > 0 && clock_mono_ns() < end) {
+		(void)poll(NULL, 0, POLL_MS);
+		left = signal_listed(init, 0);
+	}
+	return 0;
+}
+
+int box_end(const char *store, const char *env, unsigned grace_ms,
+	    struct box_ended *ret_ended)
+{
+	_cleanup_close_ int folder = -1, pidfd = -1;
+	struct pollfd p = {.events = POLLIN};
+	struct box_ended ended = {0};
+	pid_t init;
+	int r;
+
+	pidfd = open_init(store, env, &folder, &init);
+	*ret_ended = ended;
+	if (pidfd < 0)
+		return pidfd == -ESRCH ? 0 : pidfd;
+	ended.was_there = true;
+	r = ask_to_end(init, grace_ms, &ended.processes);
+	if (r < 0)
+		return r;
+	if (pidfd_send_signal(pidfd, SIGKILL, NULL, 0) < 0 && errno != ESRCH)
+		return -errno;
+	p.fd = pidfd;
+	while ((r = poll(&p, 1, KILL_MS)) < 0 && errno == EINTR)
+		;
+	if (r <= 0)
+		return r < 0 ? -errno : -EBUSY;
+	*ret_ended = ended;
+	return 0;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * home.c - HOME in a sandbox: a private folder with the caller's tool chains.
+ *
+ * The folder is part of the environment (STORE/envs/NAME/box/home) and starts
+ * empty. What is on PATH below the real home, or in another folder that is not
+ * shown, is bound read-only with the folder that its `bin` lies in: tool chains
+ * find their libraries there. Settings are bound as files; of npm's the lines
+ * with secrets are left out.
+ */
+#include "box/box_int.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/io.h"
+
+enum { SETTINGS_MAX = 1 << 20 };
+
+/* Below HOME. Folders that hold credentials beside programs (.cargo, .m2) are
+ * not bound as a whole. */
+static const char *const tools[] = {
+	".asdf",
+	".bun/bin",
+	".cargo/bin",
+	".composer/vendor",
+	".deno/bin",
+	".dotnet",
+	".fnm",
+	".ghcup/bin",
+	".ghcup/ghc",
+	".goenv",
+	".jenv",
+	".juliaup",
+	".krew/bin",
+	".linuxbrew",
+	".local/bin",
+	".local/lib",
+	".local/pipx",
+	".local/share/fnm",
+	".local/share/mise",
+	".local/share/pipx",
+	".local/share/pnpm",
+	".local/share/uv",
+	".luarocks/bin",
+	".nodenv",
+	".nvm",
+	".opam",
+	".poetry",
+	".pyenv",
+	".rbenv",
+	".rustup",
+	".sdkman",
+	".tfenv",
+	".volta",
+	".yarn/bin",
+	"anaconda3",
+	"go/bin",
+	"go/pkg/mod/golang.org",
+	"miniconda3",
+	"miniforge3",
+};
+
+static const char *const settings[] = {
+	".gitconfig",	      ".gitignore",	    ".gitignore_global",
+	".config/git/config", ".config/git/ignore", ".inputrc",
+	".editorconfig",
+};
+
+/* Words of npm's settings that stand before a secret. */
+static const char *const npm_secrets[] = {
+	"_auth", "_password", "token", "username", "email", "keyfile",
+};
+
+static void add_tools(const char *home, struct view *v)
+{
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < ARRAY_SIZE(tools); i++) {
+		if (snprintf(path, sizeof path, "%s/%s", home, tools[i]) <
+			    (int)sizeof path &&
+		    !access(path, F_OK))
+			view_add(v, VIEW_RO, path, NULL);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
+		if (snprintf(path, sizeof path, "%s/%s", home, settings[i]) <
+			    (int)sizeof path &&
+		    !access(path, R_OK))
+			view_add(v, VIEW_RO, path, NULL)->is_file = true;
+	}
+}
+
+static bool has_secret(const char *line)
+{
+	size_t n = strcspn(line, "=");
+
+	for (size_t i = 0; i < ARRAY_SIZE(npm_secrets); i++) {
+		const char *at = strcasestr(line, npm_secrets[i]);
+
+		if (at && (size_t)(at - line) < n)
+			return true;
+	}
+	/* A variable may hold one, and is not passed on; an address may have
+	 * one in it. */
+	return strchr(line, '@') && strstr(line, "://");
+}
+
+/* npm's settings, line by line, into memory. */
+static void add_npm(const char *home, struct view *v)
+{
+	_cleanup_buf_ struct buf text = {0};
+	char path[PATH_MAX];
+	char *save = NULL, *line;
+	int fd;
+
+	if (snprintf(path, sizeof path, "%s/.npmrc", home) >=
+		    (int)sizeof path ||
+	    io_read_file(AT_FDCWD, path, SETTINGS_MAX, &text) < 0 ||
+	    !buf_str(&text))
+		return;
+	fd = memfd_create("npmrc", 0);
+	if (fd < 0)
+		return;
+	for (line = strtok_r((char *)text.data, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save))
+		if (!has_secret(line))
+			(void)dprintf(fd, "%s\n", line);
+	(void)lseek(fd, 0, SEEK_SET);
+	view_add(v, VIEW_TEXT, path, NULL)->fd = fd;
+}
+
+/* Whether a folder may be shown because a command's PATH has it. */
+static bool may_show(const struct box_spec *spec, const char *dir)
+{
+	if (view_is_below(spec->home, dir) || view_is_below(spec->at, dir) ||
+	    view_is_below(spec->store, dir) || view_is_below(dir, spec->store))
+		return false;
+	for (size_t i = 0; i < spec->hidden_count; i++)
+		if (view_is_below(dir, spec->hidden[i]) ||
+		    view_is_below(spec->hidden[i], dir))
+			return false;
+	return strcmp(dir, "/tmp") && strcmp(dir, "/var/tmp") &&
+	       strcmp(dir, "/run") && strcmp(dir, "/home") &&
+	       strcmp(dir, "/root") && strcmp(dir, "/dev") &&
+	       strcmp(dir, "/proc");
+}
+
+static void add_path(const struct box_spec *spec, struct view *v,
+		     const char *dir)
+{
+	_cleanup_free_ char *real = realpath(dir, NULL);
+	char *slash = real ? strrchr(real, '/') : NULL;
+	const struct view_step *up;
+	struct stat st;
+
+	if (!real || stat(real, &st) < 0 || !S_ISDIR(st.st_mode) ||
+	    view_is_below(real, spec->at) || !may_show(spec, real))
+		return;
+	up = NULL;
+	for (size_t i = 0; i < v->count; i++)
+		if (view_is_below(real, v->steps[i].path) &&
+		    (!up || strlen(v->steps[i].path) >= strlen(up->path)))
+			up = &v->steps[i];
+	if (up && up->kind == VIEW_RO)
+		return; /* it shows already */
+	if (!strcmp(slash, "/bin")) {
+		*slash = 0;
+		if (!*real || !may_show(spec, real))
+			*slash = '/';
+	}
+	view_add(v, VIEW_RO, real, NULL);
+}
+
+static void add_paths(const struct box_spec *spec, struct view *v)
+{
+	const char *path = getenv("PATH");
+	_cleanup_free_ char *copy = path ? strdup(path) : NULL;
+	char *save = NULL, *dir;
+
+	if (!copy)
+		return;
+	for (dir = strtok_r(copy, ":", &save); dir;
+	     dir = strtok_r(NULL, ":", &save))
+		if (*dir == '/')
+			add_path(spec, v, dir);
+}
+
+void home_view(const struct box_spec *spec, const char *home, struct view *v)
+{
+	char folder[PATH_MAX];
+
+	if (snprintf(folder, sizeof folder, "%s/envs/%s/box/home", spec->store,
+		     spec->env) >= (int)sizeof folder) {
+		v->failed = true;
+		return;
+	}
+	view_add(v, VIEW_RW, home, folder);
+	/* By its other name, too, where that leads nowhere else. */
+	if (strcmp(home, spec->home) != 0 &&
+	    (view_is_below(spec->home, "/home") ||
+	     view_is_below(spec->home, "/root")))
+		view_add(v, VIEW_RW, spec->home, folder);
+	add_tools(home, v);
+	add_npm(home, v);
+	add_paths(spec, v);
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * start.c - making an environment's sandbox, or finding the one that runs.
+ *
+ * How: bubblewrap makes the name spaces and the mounts and then executes our
+ * first process, from a descriptor (its program may be hidden in there). It is
+ * started by a process that ends at once, so that the sandbox is nobody's
+ * child. Its options go through a descriptor, too, and do not stand in ps.
+ *
+ * One pipe tells the end: the first process writes a byte into it when it holds
+ * the lock; what bubblewrap says when it fails comes the same way. Two commands
+ * that start at once are kept apart by the lock of the folder.
+ */
+#include "box/box_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/err.h"
+#include "base/io.h"
+
+enum {
+	START_MS = 10000,
+	TEXT_BYTES = 512,
+	/* Descriptors of bubblewrap and the first process. */
+	FD_READY = 20,
+	FD_LOCK,
+	FD_PROGRAM,
+	FD_OPTIONS,
+	FD_ABOVE = 40, /* the others are moved out of the way */
+};
+
+/* --- what it is like ----------------------------------------------------- */
+
+/* Everything in which two sandboxes may differ; one that runs is compared. */
+static void put_shape(const struct box_spec *spec, struct buf *b)
+{
+	static const char *const shares[] = {"ro", "rw", "hide"};
+
+	buf_printf(b, "at %s\nhome %s\nnet %d\nnested %d\n", spec->at,
+		   spec->home, (int)spec->net, spec->nested);
+	for (size_t i = 0; i < spec->path_count; i++)
+		buf_printf(b, "%s %s\n", shares[spec->paths[i].share],
+			   spec->paths[i].path);
+}
+
+static int check_shape(const struct box_spec *spec, int folder,
+		       struct diag *diag)
+{
+	enum { SHAPE_MAX = 1 << 20 };
+	_cleanup_buf_ struct buf want = {0}, have = {0};
+	int r = io_read_file(folder, "shape", SHAPE_MAX, &have);
+
+	put_shape(spec, &want);
+	if (buf_error(&want))
+		return -ENOMEM;
+	if (!r && want.len == have.len &&
+	    !memcmp(want.data, have.data, want.len))
+		return 0;
+	diag_add(diag, "%s: its sandbox runs with other options", spec->env);
+	diag_add(diag, "\"cowfs kill %s\" ends it and everything in it",
+		 spec->env);
+	return -EBUSY;
+}
+
+/* --- bubblewrap's options ------------------------------------------------ */
+
+static void put(struct buf *b, const char *text)
+{
+	buf_put(b, text, strlen(text) + 1);
+}
+
+static void put_spaces(const struct box_spec *spec, struct buf *b)
+{
+	put(b, "--unshare-pid");
+	put(b, "--as-pid-1");
+	put(b, "--unshare-ipc");
+	put(b, "--unshare-uts");
+	put(b, "--unshare-cgroup-try");
+	if (spec->net == BOX_NET_NONE)
+		put(b, "--unshare-net");
+	if (geteuid() == 0) {
+		put(b, "--cap-drop");
+		put(b, "ALL");
+		return;
+	}
+	put(b, "--unshare-user");
+	put(b, "--uid");
+	buf_printf(b, "%u", (unsigned)geteuid());
+	buf_put_u8(b, 0);
+	put(b, "--gid");
+	buf_printf(b, "%u", (unsigned)getegid());
+	buf_put_u8(b, 0);
+}
+
+static int make_options(const struct box_spec *spec, const struct view *v)
+{
+	_cleanup_buf_ struct buf b = {0};
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	put_spaces(spec, &b);
+	view_options(v, &b);
+	put(&b, "--remount-ro");
+	put(&b, "/");
+	put(&b, "--chdir");
+	put(&b, "/");
+	r = buf_error(&b);
+	if (r)
+		return r;
+	fd = memfd_create("options", 0);
+	if (fd < 0)
+		return -errno;
+	r = io_pwrite(fd, b.data, b.len, 0);
+	return r ? r : TAKE_FD(fd);
+}
+
+/* --- the process --------------------------------------------------------- */
+
+struct start {
+	const char *store;
+	int ready, lock, program, options; /* above FD_ABOVE */
+};
+
+static _noreturn_ void exec_bubblewrap(const struct start *s)
+{
+	char args[16], fd[16], program[32], store[4352];
+	const char *const argv[] = {"bwrap",  "--args", args, "--", program,
+				    "daemon", "init",	fd,   NULL};
+	const char *const vars[] = {
+		"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/"
+		"sbin:/usr/sbin:/sbin",
+		store, NULL};
+	sigset_t none;
+
+	(void)snprintf(args, sizeof args, "%d", FD_OPTIONS);
+	(void)snprintf(fd, sizeof fd, "%d", FD_READY);
+	(void)snprintf(program, sizeof program, "/proc/self/fd/%d", FD_PROGRAM);
+	(void)snprintf(store, sizeof store, "COWFS_STORE=%s", s->store);
+	for (int i = 1; i < NSIG; i++)
+		(void)signal(i, SIG_DFL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)umask(022);
+	(void)setsid();
+	/* dup2 clears close-on-exec. */
+	if (chdir("/") == 0 && dup2(s->ready, FD_READY) >= 0 &&
+	    dup2(s->lock, FD_LOCK) >= 0 && dup2(s->program, FD_PROGRAM) >= 0 &&
+	    dup2(s->options, FD_OPTIONS) >= 0 &&
+	    dup2(s->ready, STDERR_FILENO) >= 0 &&
+	    dup2(s->ready, STDOUT_FILENO) >= 0)
+		(void)execvpe("bwrap", (char *const *)argv,
+			      (char *const *)vars);
+	(void)dprintf(s->ready, "cannot be executed: %s%s", err_text(errno),
+		      errno == ENOENT ? ": install the package bubblewrap"
+				      : "");
+	_exit(1);
+}
+
+/* Forks twice: whoever runs bubblewrap is nobody's child. */
+static int launch(const struct start *s)
+{
+	pid_t pid = fork();
+	int state;
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		pid = fork();
+		if (pid == 0)
+			exec_bubblewrap(s);
+		_exit(pid < 0);
+	}
+	while (waitpid(pid, &state, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(state) && !WEXITSTATUS(state) ? 0 : -EAGAIN;
+}
+
+/* Reads the byte, or the reason why there is none. */
+static int wait_ready(int in, struct diag *diag)
+{
+	struct pollfd p = {.fd = in, .events = POLLIN};
+	char text[TEXT_BYTES];
+	size_t len = 0;
+
+	for (;;) {
+		int r = poll(&p, 1, START_MS);
+		ssize_t n;
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r <= 0)
+			return diag_fail(diag, -ETIMEDOUT,
+					 "bubblewrap: does not get ready");
+		n = read(in, text + len, sizeof text - 1 - len);
+		if (n > 0 && text[len] == BOX_INIT_READY)
+			return 0;
+		if (n > 0 && len + (size_t)n < sizeof text - 1) {
+			len += (size_t)n;
+			continue;
+		}
+		text[len] = 0;
+		text[strcspn(text, "\n")] = 0;
+		return diag_fail(
+			diag, -EPERM, "bubblewrap: %s",
+			len ? text + (!strncmp(text, "bwrap: ", 7) ? 7 : 0)
+			    : "ended at once");
+	}
+}
+
+/* A descriptor above those that bubblewrap gets. */
+static int move_up(int fd)
+{
+	int up = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FD_ABOVE);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return up;
+}
+
+static int run_bubblewrap(const struct box_spec *spec, const struct view *v,
+			  int folder, struct diag *diag)
+{
+	_cleanup_close_ int in = -1, ready = -1, lock = -1, program = -1,
+			    options = make_options(spec, v);
+	struct start s = {.store = spec->store};
+	int p[2], r;
+
+	if (options < 0)
+		return options;
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return -errno;
+	in = p[0];
+	s.ready = ready = move_up(p[1]);
+	s.lock = lock = move_up(box_lock_file(folder));
+	s.program = program =
+		move_up(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+	s.options = options = move_up(options);
+	if (ready < 0 || lock < 0 || program < 0 || options < 0)
+		return -EMFILE;
+	r = launch(&s);
+	(void)close(TAKE_FD(ready));
+	return r ? r : wait_ready(in, diag);
+}
+
+int box_start(const struct box_spec *spec, int folder, struct diag *diag)
+{
+	_cleanup_(view_fini) struct view v = {0};
+	_cleanup_buf_ struct buf shape = {0};
+	int r;
+
+	put_shape(spec, &shape);
+	r = buf_error(&shape);
+	if (!r && mkdirat(folder, "home", 0755) < 0 && errno != EEXIST)
+		r = -errno;
+	if (!r)
+		r = io_write_file(folder, "shape", shape.data, shape.len,
+				  false);
+	if (!r)
+		r = host_view(spec, &v);
+	if (!r)
+		r = run_bubblewrap(spec, &v, folder, diag);
+	for (size_t i = 0; i < v.count; i++)
+		if (v.steps[i].fd >= 0)
+			(void)close(v.steps[i].fd);
+	return r;
+}
+
+/* The folder is locked. */
+static int join(const struct box_spec *spec, int folder, struct diag *diag,
+		struct box *ret_box)
+{
+	_cleanup_close_ int pidfd = -1;
+	pid_t pid;
+	int r;
+
+	pidfd = box_find(folder, &pid);
+	if (pidfd < 0)
+		return pidfd;
+	r = check_shape(spec, folder, diag);
+	if (r < 0)
+		return r;
+	*ret_box = (struct box){
+		.pidfd = TAKE_FD(pidfd), .pid = pid, .nested = spec->nested};
+	return 0;
+}
+
+int box_join(const struct box_spec *spec, struct diag *diag,
+	     struct box *ret_box)
+{
+	_cleanup_close_ int folder =
+		box_folder_open(spec->store, spec->env, false);
+
+	if (folder < 0)
+		return folder == -ENOENT ? -ESRCH : folder;
+	return join(spec, folder, diag, ret_box);
+}
+
+int box_open(const struct box_spec *spec, struct diag *diag,
+	     struct box *ret_box)
+{
+	_cleanup_close_ int folder =
+		box_folder_open(spec->store, spec->env, true);
+	int r;
+
+	if (folder < 0)
+		return folder;
+	r = join(spec, folder, diag, ret_box);
+	if (r != -ESRCH)
+		return r;
+	r = box_start(spec, folder, diag);
+	return r ? r : join(spec, folder, diag, ret_box);
+}
+
+void box_close(struct box *b)
+{
+	if (b->pidfd > 0)
+		(void)close(b->pidfd);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * vars.c - the environment variables of a command.
+ *
+ * How: a clean list. Of the caller's variables only those pass that say how
+ * text and terminal look, where programs are and who calls: tokens, sockets and
+ * settings of other tools stay outside unless the user hands them on.
+ */
+#include "box/box_int.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const passed[] = {
+	"PATH", "TERM",	   "COLORTERM", "NO_COLOR", "LANG",
+	"TZ",	"LOGNAME", "USER",	"SHELL",
+};
+
+void box_vars_set(struct buf *vars, const char *name, const char *value)
+{
+	const size_t n = strlen(name);
+
+	for (size_t at = 0; at < vars->len;) {
+		const char *entry = (const char *)vars->data + at;
+		size_t len = strlen(entry) + 1;
+
+		if (!strncmp(entry, name, n) && entry[n] == '=') {
+			memmove(vars->data + at, vars->data + at + len,
+				vars->len - at - len);
+			vars->len -= len;
+			break;
+		}
+		at += len;
+	}
+	if (!value)
+		return;
+	buf_put(vars, name, n);
+	buf_put_u8(vars, '=');
+	buf_put(vars, value, strlen(value) + 1);
+}
+
+void box_vars(const struct box_spec *spec, uid_t uid, struct buf *vars)
+{
+	char runtime[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(passed); i++) {
+		const char *value = getenv(passed[i]);
+
+		if (value)
+			box_vars_set(vars, passed[i], value);
+	}
+	for (char **v = environ; v && *v; v++)
+		if (!strncmp(*v, "LC_", 3) && strchr(*v, '='))
+			buf_put(vars, *v, strlen(*v) + 1);
+	if (!getenv("PATH"))
+		box_vars_set(vars, "PATH",
+			     "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:"
+			     "/usr/sbin:/sbin");
+	(void)snprintf(runtime, sizeof runtime, "/run/user/%u", (unsigned)uid);
+	box_vars_set(vars, "HOME", spec->home);
+	box_vars_set(vars, "XDG_RUNTIME_DIR", runtime);
+	box_vars_set(vars, "COWFS_ENV", spec->env);
+}
+
+char **box_vars_list(struct buf *vars)
+{
+	size_t n = 0;
+	char **list;
+
+	if (buf_error(vars))
+		return NULL;
+	for (size_t at = 0; at < vars->len; n++)
+		at += strlen((char *)vars->data + at) + 1;
+	list = calloc(n + 1, sizeof *list);
+	n = 0;
+	for (size_t at = 0; list && at < vars->len; n++) {
+		list[n] = (char *)vars->data + at;
+		at += strlen(list[n]) + 1;
+	}
+	return list;
+}

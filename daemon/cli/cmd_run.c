@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_run.c - `cowfs run`: a command in an environment.
+ *
+ * The server says where the environment is, and mounts it when needed; the
+ * sandbox and the command are made here, with the caller's rights. The command
+ * is this process's child, and its exit code ours; 125 says that it was not
+ * started. What the throwing away of --new has to decide, umount decides.
+ */
+#include "cli/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/name.h"
+#include "cli/number.h"
+
+enum {
+	CODE_OURS = 125,
+	CODE_NO_EXEC = 126,
+	CODE_NO_FILE = 127,
+	TIMEOUT_MAX = 366 * 24 * 3600,
+	MS_PER_S = 1000,
+};
+
+static const struct opt_def options[] = {
+	[RUN_NEW] = {"new", 0, OPT_VALUE, ARG_SNAPSHOT, "SNAPSHOT",
+		     "mount this as a new environment, umount it in the end"},
+	[RUN_AT] = {"at", 0, OPT_VALUE, ARG_DIR, "PATH",
+		    "where it appears; \"mount\": where it is mounted"},
+	[RUN_RW] = {"rw", 0, OPT_LIST, ARG_DIR, "PATH",
+		    "a path of the host that may be written"},
+	[RUN_RO] = {"ro", 0, OPT_LIST, ARG_DIR, "PATH",
+		    "a path of the host that is not shown else"},
+	[RUN_HIDE] = {"hide", 0, OPT_LIST, ARG_DIR, "PATH",
+		      "a path of the host that is not to be seen"},
+	[RUN_ENV] = {"env", 'e', OPT_LIST, ARG_TEXT, "NAME[=VALUE]",
+		     "set a variable, or pass the caller's on"},
+	[RUN_ENV_FILE] = {"env-file", 0, OPT_LIST, ARG_DIR, "FILE",
+			  "set the variables that stand in its lines"},
+	[RUN_SECRET] = {"secret", 0, OPT_LIST, ARG_TEXT, "NAME[=FILE]",
+			"the same for what must stay in memory only"},
+	[RUN_USER] = {"user", 0, OPT_VALUE, ARG_TEXT, "USER[:GROUP]",
+		      "run as this user; for root"},
+	[RUN_NET] = {"net", 0, OPT_VALUE, ARG_CHOICE, "NET",
+		     "the network: host or none"},
+	[RUN_NESTED] = {"nested", 0, OPT_FLAG, ARG_NONE, NULL,
+			"allow name spaces and mounts inside"},
+	[RUN_TIMEOUT] = {"timeout", 0, OPT_VALUE, ARG_TEXT, "TIME",
+			 "end the command after so long, exit 124"},
+	[RUN_DETACH] = {"detach", 'd', OPT_FLAG, ARG_NONE, NULL,
+			"go on in the background"},
+};
+
+struct run {
+	const struct call *c;
+	int fd; /* to the server */
+	struct remote_env env;
+	struct run_spec s;
+	struct buf vars;
+	char **vars_list, **argv;
+	struct box_command cmd;
+	struct box_wait wait;
+};
+
+static void run_fini(struct run *r)
+{
+	if (r->fd >= 0)
+		(void)close(r->fd);
+	run_spec_fini(&r->s);
+	if (r->vars.len)
+		explicit_bzero(r->vars.data, r->vars.len);
+	buf_fini(&r->vars);
+	free((void *)r->vars_list);
+	free((void *)r->argv);
+}
+
+/* --- the environment ----------------------------------------------------- */
+
+static int ask_mount(struct run *r, const char *ref, const char *name)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+	int code;
+
+	msg_begin(&request, CTL_MOUNT);
+	msg_put_str(&request, CTL_TAG_REF, ref);
+	if (name)
+		msg_put_str(&request, CTL_TAG_NAME, name);
+	code = remote_call(r->c, &r->fd, &request, NULL, NULL, &done);
+	if (!code)
+		remote_read_env(&done, &r->env);
+	return code;
+}
+
+static int ask_show(struct run *r, const char *name)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+	int code;
+
+	msg_begin(&request, CTL_SHOW);
+	msg_put_str(&request, CTL_TAG_NAME, name);
+	code = remote_call(r->c, &r->fd, &request, NULL, NULL, &done);
+	if (!code)
+		remote_read_env(&done, &r->env);
+	return code;
+}
+
+/* Sets env, mounted. */
+static int find_env(struct run *r)
+{
+	const char *fresh = opt_value(r->c->args, RUN_NEW);
+	char name[REMOTE_NAME_BYTES];
+	int code;
+
+	if (fresh) {
+		if (!remote_has_store(r->c))
+			return call_fail(r->c, CODE_FAILED,
+					 "%s: unknown snapshot", fresh);
+		code = remote_connect(r->c, &r->fd);
+		if (!code)
+			code = ask_mount(r, fresh, NULL);
+		(void)snprintf(name, sizeof name, "%s", r->env.name);
+		return code ? code : ask_show(r, name);
+	}
+	code = remote_connect_env(r->c, r->c->args->args[0], REMOTE_WITHIN,
+				  &r->fd, name);
+	if (!code)
+		code = ask_show(r, name);
+	if (!code && !strcmp(r->env.state, "kept")) {
+		code = ask_mount(r, name, NULL);
+		if (!code)
+			code = ask_show(r, name);
+	}
+	if (!code && strcmp(r->env.state, "mounted") != 0)
+		code = call_fail(r->c, CODE_BUSY, "%s: it is %s", name,
+				 r->env.state);
+	return code;
+}
+
+/* --- the command --------------------------------------------------------- */
+
+/* Reads USER[:GROUP], names or numbers. */
+static int find_user(struct run *r)
+{
+	const char *text = opt_value(r->c->args, RUN_USER);
+	_cleanup_free_ char *user = text ? strdup(text) : NULL;
+	char *group = user ? strchr(user, ':') : NULL;
+	const struct passwd *pw;
+	const struct group *gr;
+	uint64_t n;
+
+	r->cmd.uid = geteuid();
+	if (!user)
+		return CODE_DONE;
+	if (geteuid() != 0)
+		return call_fail(r->c, CODE_USAGE, "--user: only root can");
+	if (group)
+		*group++ = 0;
+	pw = getpwnam(user);
+	if (!pw && !number_read(user, INT_MAX, &n))
+		pw = getpwuid((uid_t)n);
+	else if (!pw)
+		return call_fail(r->c, CODE_FAILED, "--user: %s: unknown user",
+				 user);
+	r->cmd.uid = pw ? pw->pw_uid : (uid_t)n;
+	r->cmd.gid = pw ? pw->pw_gid : (gid_t)n;
+	gr = group ? getgrnam(group) : NULL;
+	if (gr)
+		r->cmd.gid = gr->gr_gid;
+	else if (group && !number_read(group, INT_MAX, &n))
+		r->cmd.gid = (gid_t)n;
+	else if (group)
+		return call_fail(r->c, CODE_FAILED, "--user: %s: unknown group",
+				 group);
+	r->cmd.has_user = true;
+	return CODE_DONE;
+}
+
+/* The rest of the command line, or a shell. */
+static int find_argv(struct run *r)
+{
+	static const char *const shells[] = {"/bin/bash", "/bin/sh"};
+	const struct opt_args *a = r->c->args;
+	const size_t from = opt_has(a, RUN_NEW) ? 0 : 1;
+	const char *shell = getenv("SHELL");
+
+	r->argv = calloc(a->arg_count + 2, sizeof *r->argv);
+	if (!r->argv)
+		return call_fail_err(r->c, -ENOMEM, NULL, "run");
+	for (size_t i = from; i < a->arg_count; i++)
+		r->argv[i - from] = (char *)a->args[i];
+	if (!shell || access(shell, X_OK) < 0)
+		shell = shells[access(shells[0], X_OK) < 0];
+	if (!r->argv[0])
+		r->argv[0] = (char *)shell;
+	r->cmd.argv = r->argv;
+	return CODE_DONE;
+}
+
+static int find_timeout(struct run *r)
+{
+	const char *text = opt_value(r->c->args, RUN_TIMEOUT);
+	uint64_t seconds;
+
+	if (!text)
+		return CODE_DONE;
+	if (number_read_span(text, TIMEOUT_MAX, &seconds) || !seconds)
+		return call_fail(r->c, CODE_USAGE,
+				 "--timeout: %s: not a time (a number of "
+				 "seconds, or of s, m, h, d)",
+				 text);
+	r->wait.timeout_ms = seconds * MS_PER_S;
+	return CODE_DONE;
+}
+
+static int find_command(struct run *r)
+{
+	int code = find_argv(r);
+
+	if (!code)
+		code = find_user(r);
+	if (!code)
+		code = find_timeout(r);
+	if (!code)
+		code = run_vars(r->c, &r->s.spec, r->cmd.uid, &r->vars);
+	if (code)
+		return code;
+	r->vars_list = box_vars_list(&r->vars);
+	if (!r->vars_list)
+		return call_fail_err(r->c, -ENOMEM, NULL, "run");
+	r->cmd.vars = r->vars_list;
+	r->cmd.cwd = r->s.cwd;
+	return CODE_DONE;
+}
+
+/* --- running it ---------------------------------------------------------- */
+
+static int open_box(struct run *r, struct box *ret_box)
+{
+	_cleanup_diag_ struct diag diag = {0};
+	int err = box_join(&r->s.spec, &diag, ret_box), code;
+
+	if (err == -ESRCH) {
+		code = run_spec_hide(r->c, &r->fd, &r->s);
+		if (code)
+			return code;
+		err = box_open(&r->s.spec, &diag, ret_box);
+	}
+	return err < 0 ? call_fail_err(r->c, err, &diag, "sandbox") : CODE_DONE;
+}
+
+static int spawn(struct run *r, pid_t *ret_pid)
+{
+	static const int codes[] = {[BOX_OURS] = CODE_OURS,
+				    [BOX_NO_FILE] = CODE_NO_FILE,
+				    [BOX_NO_EXEC] = CODE_NO_EXEC};
+	_cleanup_diag_ struct diag diag = {0};
+	_cleanup_box_ struct box box = {0};
+	enum box_fault fault;
+	int err;
+
+	if (open_box(r, &box))
+		return CODE_OURS;
+	/* The command must not have it, nor keep the server from ending. */
+	if (r->fd >= 0)
+		(void)close(TAKE_FD(r->fd));
+	err = box_spawn(&box, &r->cmd, &diag, ret_pid, &fault);
+	if (!err)
+		return CODE_DONE;
+	(void)call_fail_err(r->c, err, &diag, r->cmd.argv[0]);
+	return codes[fault];
+}
+
+static int run_here(struct run *r)
+{
+	pid_t pid;
+	int code;
+
+	box_block_signals();
+	code = spawn(r, &pid);
+	if (code)
+		return code;
+	code = box_wait(pid, &r->wait);
+	return code < 0	 ? call_fail_err(r->c, code, NULL, "command"),
+	       CODE_OURS : code;
+}
+
+/* The process that waits for a command in the background. */
+static _noreturn_ void background_main(struct run *r, int started)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	pid_t pid;
+	int code;
+
+	(void)setsid();
+	for (int fd = 0; fd <= 2 && null >= 0; fd++)
+		if (fd == 0 || isatty(fd))
+			(void)dup2(null, fd);
+	box_block_signals();
+	code = spawn(r, &pid);
+	(void)!write(started, &code, sizeof code);
+	(void)close(started);
+	if (code)
+		_exit(code);
+	code = box_wait(pid, &r->wait);
+	_exit(code < 0 ? CODE_OURS : code);
+}
+
+static int run_detached(struct run *r)
+{
+	_cleanup_close_ int in = -1;
+	int p[2], code;
+	pid_t pid;
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return call_fail_err(r->c, -errno, NULL, "pipe"), CODE_OURS;
+	in = p[0];
+	pid = fork();
+	if (pid == 0)
+		background_main(r, p[1]);
+	(void)close(p[1]);
+	if (pid < 0 || io_read(in, &code, sizeof code) != (ssize_t)sizeof code)
+		return call_fail(r->c, CODE_OURS,
+				 "cannot go on in the background");
+	return code;
+}
+
+/* Ends and throws away what --new made; a command like any other. */
+static int umount_new(const struct run *r)
+{
+	const char *const argv[] = {"cowfs",  "--store",   r->c->store,
+				    "umount", r->env.name, NULL};
+	sigset_t none;
+	int state;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		(void)sigemptyset(&none);
+		(void)sigprocmask(SIG_SETMASK, &none, NULL);
+		(void)chdir("/");
+		(void)dup2(STDERR_FILENO, STDOUT_FILENO);
+		(void)execv("/proc/self/exe", (char *const *)argv);
+		_exit(CODE_OURS);
+	}
+	while (pid > 0 && waitpid(pid, &state, 0) < 0)
+		if (errno != EINTR)
+			return CODE_OURS;
+	return pid > 0 && WIFEXITED(state) && !WEXITSTATUS(state) ? CODE_DONE
+								  : CODE_OURS;
+}
+
+static int check_usage(const struct call *c)
+{
+	const struct opt_args *a = c->args;
+
+	if (!opt_has(a, RUN_NEW) && !a->arg_count) {
+		(void)call_fail(c, 0, "ENV: missing");
+		call_hint("usage: cowfs run ENV [--] [COMMAND...]");
+		return CODE_USAGE;
+	}
+	if (opt_has(a, RUN_NEW) && opt_has(a, RUN_DETACH))
+		return call_fail(c, CODE_USAGE,
+				 "--detach: not together with --new");
+	return CODE_DONE;
+}
+
+static int run(struct call *c)
+{
+	_cleanup_(run_fini) struct run r = {.c = c, .fd = -1};
+	const bool fresh = opt_has(c->args, RUN_NEW);
+	bool made;
+	int code, end;
+
+	if (check_usage(c) || find_env(&r))
+		return CODE_OURS;
+	made = fresh;
+	if (run_spec_make(c, &r.env, &r.s) || find_command(&r))
+		code = CODE_OURS;
+	else
+		code = opt_has(c->args, RUN_DETACH) ? run_detached(&r)
+						    : run_here(&r);
+	end = made ? umount_new(&r) : CODE_DONE;
+	return code ? code : end;
+}
+
+const struct verb cmd_run = {
+	.name = "run",
+	.synopsis = "ENV [--] [COMMAND...]",
+	.summary = "run a command in an environment, in its sandbox",
+	.text = "The environment appears at its origin's path, the host "
+		"read-only, HOME and /tmp\nare private. Commands of one "
+		"environment share a sandbox, which lives until umount\nor "
+		"kill. Exit: the command's code, 128 + N for signal N; 124 for "
+		"--timeout, 125 when\nit was not started, 126 when it cannot "
+		"be executed, 127 when there is none.",
+	.opts = options,
+	.opt_count = ARRAY_SIZE(options),
+	.arg = ARG_ENV,
+	.choices = "host none",
+	.max_args = OPT_MANY,
+	.takes_command = true,
+	.instead = RUN_NEW,
+	.own_code = CODE_OURS,
+	.run = run,
+};

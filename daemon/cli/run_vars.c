@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * run_vars.c - the variables that `cowfs run` hands on.
+ *
+ * A secret comes from a variable of the caller's or from a file, never from the
+ * command line, which everybody sees in ps; it goes into the command's
+ * environment and nowhere else.
+ */
+#include "cli/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/io.h"
+
+enum { FILE_MAX = 1 << 20 };
+
+/* Copies the name before '='; NULL: it is none. */
+static char *name_of(const char *text)
+{
+	const size_t n = strcspn(text, "=");
+
+	return n && !memchr(text, ' ', n) ? strndup(text, n) : NULL;
+}
+
+static int bad_name(const struct call *c, const char *option, const char *text)
+{
+	return call_fail(c, CODE_USAGE, "--%s: %s: not the name of a variable",
+			 option, text);
+}
+
+static int add_env(const struct call *c, const char *text, struct buf *vars)
+{
+	_cleanup_free_ char *name = name_of(text);
+	const char *value = strchr(text, '=');
+
+	if (!name)
+		return bad_name(c, "env", text);
+	value = value ? value + 1 : getenv(name);
+	if (!value)
+		return call_fail(c, CODE_USAGE,
+				 "--env: %s: has no value, and is not set here",
+				 name);
+	box_vars_set(vars, name, value);
+	return CODE_DONE;
+}
+
+static int read_text(const struct call *c, const char *option, const char *path,
+		     struct buf *text)
+{
+	int r = io_read_file(AT_FDCWD, path, FILE_MAX, text);
+
+	if (!r && text->len && memchr(text->data, 0, text->len))
+		return call_fail(c, CODE_FAILED, "--%s: %s: has a NUL byte",
+				 option, path);
+	if (!r && !buf_str(text))
+		r = -ENOMEM;
+	return r ? call_fail(c, CODE_FAILED, "--%s: %s: %s", option, path,
+			     err_text(r))
+		 : CODE_DONE;
+}
+
+/* Lines NAME=VALUE, or NAME alone as in --env; '#' begins a comment. */
+static int add_file(const struct call *c, const char *path, struct buf *vars)
+{
+	_cleanup_buf_ struct buf text = {0};
+	char *save = NULL, *line;
+	int r = read_text(c, "env-file", path, &text);
+
+	if (r)
+		return r;
+	for (line = strtok_r((char *)text.data, "\n", &save); line && !r;
+	     line = strtok_r(NULL, "\n", &save)) {
+		_cleanup_free_ char *name = NULL;
+
+		line[strcspn(line, "\r")] = 0;
+		line += strspn(line, " \t");
+		if (!*line || *line == '#')
+			continue;
+		name = name_of(line);
+		if (!name)
+			r = bad_name(c, "env-file", line);
+		else if (strchr(line, '='))
+			box_vars_set(vars, name, strchr(line, '=') + 1);
+		else if (getenv(name))
+			box_vars_set(vars, name, getenv(name));
+	}
+	return r;
+}
+
+static int add_secret(const struct call *c, const char *text, struct buf *vars)
+{
+	_cleanup_free_ char *name = name_of(text);
+	_cleanup_buf_ struct buf value = {0};
+	const char *path = strchr(text, '=');
+	int r;
+
+	if (!name)
+		return call_fail(c, CODE_USAGE,
+				 "--secret: not NAME or NAME=FILE");
+	if (!path && !getenv(name))
+		return call_fail(c, CODE_USAGE,
+				 "--secret: %s: is not set here, and no file "
+				 "is named",
+				 name);
+	if (!path) {
+		box_vars_set(vars, name, getenv(name));
+		return CODE_DONE;
+	}
+	r = read_text(c, "secret", path + 1, &value);
+	if (r)
+		return r;
+	while (value.len && (value.data[value.len - 1] == '\n' ||
+			     value.data[value.len - 1] == '\r'))
+		value.data[--value.len] = 0;
+	box_vars_set(vars, name, value.len ? (const char *)value.data : "");
+	if (value.len)
+		explicit_bzero(value.data, value.len);
+	return CODE_DONE;
+}
+
+int run_vars(const struct call *c, const struct box_spec *spec, uid_t uid,
+	     struct buf *ret_vars)
+{
+	const struct opt_args *a = c->args;
+	int r = CODE_DONE;
+
+	box_vars(spec, uid, ret_vars);
+	for (size_t i = 0; i < a->item_count && !r; i++) {
+		if (a->items[i].opt == RUN_ENV)
+			r = add_env(c, a->items[i].value, ret_vars);
+		else if (a->items[i].opt == RUN_ENV_FILE)
+			r = add_file(c, a->items[i].value, ret_vars);
+		else if (a->items[i].opt == RUN_SECRET)
+			r = add_secret(c, a->items[i].value, ret_vars);
+	}
+	if (!r && buf_error(ret_vars))
+		r = call_fail_err(c, -ENOMEM, NULL, "variables");
+	return r;
+}
