@@ -13,10 +13,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/nsfs.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
 
@@ -33,6 +35,27 @@ static ino_t space_of(int proc, const char *pid)
 
 	(void)snprintf(path, sizeof path, "%.32s/ns/pid", pid);
 	return fstatat(proc, path, &st, 0) < 0 ? 0 : st.st_ino;
+}
+
+/* Whether a process is in a pid name space that was made in another one. */
+static bool is_nested(int proc, const char *pid, ino_t space)
+{
+	_cleanup_close_ int fd = -1;
+	char path[64];
+	struct stat st;
+
+	(void)snprintf(path, sizeof path, "%.32s/ns/pid", pid);
+	fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0) {
+		/* Beyond our own there is nothing to be seen. */
+		int up = ioctl(fd, NS_GET_PARENT);
+
+		(void)close(fd);
+		fd = up;
+		if (fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == space)
+			return true;
+	}
+	return false;
 }
 
 /* A process that has ended and waits for its parent does nothing any more. */
@@ -54,19 +77,25 @@ static int list(pid_t init, struct buf *pids)
 	DIR *dir = opendir("/proc");
 	const struct dirent *e;
 	char text[16];
-	ino_t space;
+	ino_t space, own;
 
 	if (!dir)
 		return -errno;
 	(void)snprintf(text, sizeof text, "%d", (int)init);
 	space = space_of(dirfd(dir), text);
+	own = space_of(dirfd(dir), "self");
 	while (space && (e = readdir(dir))) {
 		pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+		ino_t there = pid > 0 && pid != init
+				      ? space_of(dirfd(dir), e->d_name)
+				      : 0;
 
-		if (pid > 0 && pid != init &&
-		    space_of(dirfd(dir), e->d_name) == space &&
-		    !is_zombie(dirfd(dir), e->d_name))
-			buf_put(pids, &pid, sizeof pid);
+		if (!there || there == own ||
+		    (there != space &&
+		     !is_nested(dirfd(dir), e->d_name, space)) ||
+		    is_zombie(dirfd(dir), e->d_name))
+			continue;
+		buf_put(pids, &pid, sizeof pid);
 	}
 	(void)closedir(dir);
 	return buf_error(pids);

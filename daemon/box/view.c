@@ -190,11 +190,33 @@ static void option_text(struct buf *b, const struct view_step *s)
 	option(b, s->path);
 }
 
+/* The folders on the way to a mount point, where they are not the host's:
+ * bubblewrap would close them to other users. */
+static void option_parents(struct buf *b, const struct view *v, size_t i)
+{
+	const char *path = v->steps[i].path;
+	const struct view_step *up = above(v, i, path);
+	const char *slash = path + (up ? strlen(up->path) : 0);
+
+	if (up && up->kind == VIEW_RO)
+		return;
+	while ((slash = strchr(slash + 1, '/'))) {
+		_cleanup_free_ char *dir =
+			strndup(path, (size_t)(slash - path));
+
+		if (!dir)
+			b->failed = true;
+		else
+			option_perms(b, "0755", "--dir", dir);
+	}
+}
+
 void view_options(const struct view *v, struct buf *b)
 {
 	for (size_t i = 0; i < v->count; i++) {
 		const struct view_step *s = &v->steps[i];
 
+		option_parents(b, v, i);
 		switch (s->kind) {
 		case VIEW_RO:
 			option3(b, "--ro-bind", s->from, s->path);

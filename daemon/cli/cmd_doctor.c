@@ -183,6 +183,8 @@ static int examine(struct doctor *d)
 			    "no permission: what is in it is not looked at");
 	else
 		doctor_server(d);
+	if (!d->denied)
+		doctor_boxes(d);
 	doctor_mounts(d);
 	if (!d->denied) {
 		doctor_left(d);
@@ -207,6 +209,7 @@ static int run(struct call *c)
 	out_fini(&d.out);
 	mountinfo_fini(&d.mounts);
 	buf_fini(&d.live);
+	buf_fini(&d.live_names);
 	return r;
 }
 

@@ -27,7 +27,8 @@ struct doctor {
 	bool running;	 /* server or keeper of the store hold its lock */
 	struct buf live; /* paths of environments of the running server,
 			  * each ending in NUL */
-	bool live_known; /* the server has answered */
+	struct buf live_names; /* and their names */
+	bool live_known;       /* the server has answered */
 	struct mountinfo mounts;
 	size_t problems; /* that remain */
 };
@@ -40,6 +41,8 @@ void doctor_problem(struct doctor *d, const char *what, bool fixed,
 
 /* doctor_machine.c: what this machine can do. */
 void doctor_machine(struct doctor *d);
+/* doctor_boxes.c: sandboxes whose environment is gone. */
+void doctor_boxes(struct doctor *d);
 /* doctor_mounts.c: mounts that nobody serves. */
 void doctor_mounts(struct doctor *d);
 /* doctor_server.c: the server, and what it says of its environments. */

@@ -133,6 +133,7 @@ static int ask_list(int fd, struct doctor *d, struct buf *dead)
 	int r;
 
 	buf_clear(&d->live);
+	buf_clear(&d->live_names);
 	buf_clear(dead);
 	msg_begin(&request, CTL_LIST);
 	r = msg_send(fd, &request, ANSWER_MS);
@@ -148,10 +149,12 @@ static int ask_list(int fd, struct doctor *d, struct buf *dead)
 		if (!strcmp(e.state, "dead") ||
 		    (!strcmp(e.state, "mounted") && d->same_space &&
 		     !strncmp(e.path, d->c->store, n) && e.path[n] == '/' &&
-		     !mountinfo_has(&now, e.path)))
+		     !mountinfo_has(&now, e.path))) {
 			buf_put(dead, e.name, strlen(e.name) + 1);
-		else if (strcmp(e.state, "kept") != 0)
+		} else if (strcmp(e.state, "kept") != 0) {
 			buf_put(&d->live, e.path, strlen(e.path) + 1);
+			buf_put(&d->live_names, e.name, strlen(e.name) + 1);
+		}
 	}
 	return r;
 }

@@ -138,4 +138,16 @@ void umount_on_end(void *ctx);
  * ended; the environment is kept. */
 void umount_reap(struct server *s, struct envs_entry *entry);
 
+/* --- boxes.c ------------------------------------------------------------- */
+
+/* Ends the sandbox of an acquired environment; nothing when others use it, too.
+ * Returns 0, or a code with lines in diag. */
+_must_check_ int boxes_end(struct server *s, const struct envs_entry *entry,
+			   struct diag *diag);
+/* Ends it in any case: the server ends. */
+void boxes_end_last(struct server *s, const char *name);
+/* Takes a sandbox's processes out of a list of an environment's users. */
+void boxes_take_out(struct server *s, const char *name,
+		    struct keeper_reply *reply);
+
 #endif

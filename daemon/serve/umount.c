@@ -306,7 +306,10 @@ static int check_users(struct server *s, struct envs_entry *entry,
 
 	if (!reply)
 		return -ENOMEM;
-	if (ask(s, entry, KEEPER_USERS, 0, reply) < 0 || reply->text_len == 0)
+	if (ask(s, entry, KEEPER_USERS, 0, reply) < 0)
+		return 0;
+	boxes_take_out(s, entry->name, reply);
+	if (reply->text_len == 0)
 		return 0;
 	diag_add(diag, "%s: busy", entry->name);
 	add_lines(diag, reply);
@@ -366,11 +369,16 @@ static int dry_run(struct server *s, struct envs_entry *entry, uint64_t flags,
 static int umount_acquired(struct server *s, struct envs_entry *entry,
 			   const struct wish *w, struct diag *diag)
 {
+	int r;
+
 	if (entry->mount.state != ENVS_NONE &&
 	    session_wait_end(entry->mount.session, 0) == 0)
 		umount_reap(s, entry);
 	if (w->flags & CTL_FLAG_DRY_RUN)
 		return dry_run(s, entry, w->flags, diag);
+	r = boxes_end(s, entry, diag);
+	if (r)
+		return r;
 	if (w->rescued)
 		return umount_rescued(s, entry, w, diag);
 	if (entry->mount.state != ENVS_NONE)
@@ -457,6 +465,7 @@ static void keep_one(struct server *s, const char *name)
 		free(reply);
 		return;
 	}
+	boxes_end_last(s, name);
 	if (entry->mount.state == ENVS_MOUNTED &&
 	    ask(s, entry, KEEPER_UMOUNT, 0, reply) < 0) {
 		log_warn("%s: busy, detached and kept", name);
