@@ -81,7 +81,8 @@ struct box_command {
 	char *const *argv;
 	char *const *vars; /* its whole environment; PATH finds it */
 	const char *cwd;
-	bool has_user; /* run as another one; for root */
+	const char *home; /* a private one, that becomes the user's; or NULL */
+	bool has_user;	  /* run as another one; for root */
 	uid_t uid;
 	gid_t gid;
 };

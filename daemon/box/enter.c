@@ -58,6 +58,23 @@ static void tell(int out, int step, int err, pid_t pid)
 
 /* --- in the sandbox ------------------------------------------------------ */
 
+/* Root may map itself into a user name space of its own only with this one. On
+ * files that are nosuid it gives nothing. */
+static bool is_kept(int cap, bool nested)
+{
+	return nested && cap == CAP_SETFCAP && geteuid() == 0;
+}
+
+static int drop_bounds(bool nested)
+{
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (!is_kept(cap, nested) &&
+		    prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			return -errno;
+	return 0;
+}
+
 static int drop_capabilities(void)
 {
 	struct __user_cap_header_struct head = {
@@ -74,10 +91,9 @@ static int drop_rights(const struct box_command *c, bool nested)
 	if (c->has_user &&
 	    (setgroups(0, NULL) < 0 || setresgid(c->gid, c->gid, c->gid) < 0))
 		return -errno;
-	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-			return -errno;
+	r = drop_bounds(nested);
+	if (r)
+		return r;
 	if (c->has_user && setresuid(c->uid, c->uid, c->uid) < 0)
 		return -errno;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -125,6 +141,8 @@ static _noreturn_ void command_main(const struct box *b,
 
 	take_terminal();
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (c->has_user && c->home)
+		(void)chown(c->home, c->uid, c->gid);
 	r = drop_rights(c, b->nested);
 	if (r) {
 		tell(out, STEP_RIGHTS, r, 0);

@@ -175,9 +175,21 @@ static void add_hidden(const struct box_spec *spec, struct view *v)
 	view_hide(v, spec->store);
 }
 
+/* What root could change there without capabilities. They show the name spaces
+ * of whoever looks, so the host's serve as well as the sandbox's. */
+static void add_fixed(struct view *v)
+{
+	static const char *const fixed[] = {"/proc/sys", "/proc/irq",
+					    "/proc/bus", "/proc/sysrq-trigger"};
+	for (size_t i = 0; i < ARRAY_SIZE(fixed) && geteuid() == 0; i++)
+		if (!access(fixed[i], F_OK))
+			view_add(v, VIEW_RO, fixed[i], NULL);
+}
+
 static void add_private(struct view *v)
 {
 	view_add(v, VIEW_PROC, "/proc", NULL);
+	add_fixed(v);
 	view_add(v, VIEW_DEV, "/dev", NULL);
 	view_add(v, VIEW_TMP, "/dev/shm", NULL);
 	view_add(v, VIEW_TMP, "/tmp", NULL);

@@ -125,25 +125,26 @@ static int make_options(const struct box_spec *spec, const struct view *v)
 /* --- the process --------------------------------------------------------- */
 
 struct start {
-	const char *store;
+	const struct box_spec *spec;
 	int ready, lock, program, options; /* above FD_ABOVE */
 };
 
 static _noreturn_ void exec_bubblewrap(const struct start *s)
 {
-	char args[16], fd[16], program[32], store[4352];
+	char args[16], fd[16], program[32], mark[4352];
 	const char *const argv[] = {"bwrap",  "--args", args, "--", program,
 				    "daemon", "init",	fd,   NULL};
 	const char *const vars[] = {
 		"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/"
 		"sbin:/usr/sbin:/sbin",
-		store, NULL};
+		mark, "COWFS_STORE=/", NULL};
 	sigset_t none;
 
 	(void)snprintf(args, sizeof args, "%d", FD_OPTIONS);
 	(void)snprintf(fd, sizeof fd, "%d", FD_READY);
 	(void)snprintf(program, sizeof program, "/proc/self/fd/%d", FD_PROGRAM);
-	(void)snprintf(store, sizeof store, "COWFS_STORE=%s", s->store);
+	(void)snprintf(mark, sizeof mark, "COWFS_BOX=%s/envs/%s",
+		       s->spec->store, s->spec->env);
 	for (int i = 1; i < NSIG; i++)
 		(void)signal(i, SIG_DFL);
 	(void)sigemptyset(&none);
@@ -231,7 +232,7 @@ static int run_bubblewrap(const struct box_spec *spec, const struct view *v,
 {
 	_cleanup_close_ int in = -1, ready = -1, lock = -1, program = -1,
 			    options = make_options(spec, v);
-	struct start s = {.store = spec->store};
+	struct start s = {.spec = spec};
 	int p[2], r;
 
 	if (options < 0)

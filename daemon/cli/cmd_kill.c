@@ -101,8 +101,10 @@ static int run(struct call *c)
 	const bool dry = opt_has(c->args, OPT_DRY_RUN);
 	_cleanup_out_ struct out o;
 	ssize_t n = 0;
-	int sig = 0, r = read_signal(c, &sig);
+	int sig = 0, r;
 
+	out_init(&o, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
+	r = read_signal(c, &sig);
 	if (!r)
 		r = check_env(c, name);
 	if (r)
@@ -117,7 +119,6 @@ static int run(struct call *c)
 	}
 	if (r < 0 && r != -ESRCH)
 		return call_fail_err(c, r, NULL, name);
-	out_init(&o, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
 	out_row(&o, (struct out_cell[]){out_str(name),
 					out_num((uint64_t)MAX(n, 0))});
 	if (dry)

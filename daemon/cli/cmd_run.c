@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/err.h"
@@ -239,6 +240,8 @@ static int find_command(struct run *r)
 		return call_fail_err(r->c, -ENOMEM, NULL, "run");
 	r->cmd.vars = r->vars_list;
 	r->cmd.cwd = r->s.cwd;
+	if (strncmp(r->s.spec.home, r->s.at, strlen(r->s.at)) != 0)
+		r->cmd.home = r->s.spec.home;
 	return CODE_DONE;
 }
 
@@ -298,12 +301,14 @@ static int run_here(struct run *r)
 static _noreturn_ void background_main(struct run *r, int started)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct stat st;
 	pid_t pid;
 	int code;
 
 	(void)setsid();
+	/* Who waits for the end of a pipe waits for this command only. */
 	for (int fd = 0; fd <= 2 && null >= 0; fd++)
-		if (fd == 0 || isatty(fd))
+		if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 			(void)dup2(null, fd);
 	box_block_signals();
 	code = spawn(r, &pid);

@@ -123,6 +123,23 @@ def processes_of(folder):
     return found
 
 
+def boxes_of(folder):
+    """The first processes of sandboxes of stores at or below a folder."""
+    mark = b"COWFS_BOX=" + os.fsencode(str(folder)) + b"/"
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as f:
+                ours = any(v.startswith(mark) for v in f.read().split(b"\0"))
+        except OSError:
+            continue
+        if ours and alive(entry):
+            found.append(int(entry))
+    return found
+
+
 def wait_until(condition, limit=10.0, what="condition"):
     """Polls; for states that no descriptor announces (a process's end)."""
     end = time.monotonic() + limit
@@ -304,7 +321,9 @@ class Store:
                 self.run("daemon", "stop", limit=30)
         except AssertionError as e:
             wrong.append(f"end: {e}")
-        left = processes_of(self.path)
+        left = processes_of(self.path) + boxes_of(self.path)
+        for pid in boxes_of(self.path):
+            os.kill(pid, signal.SIGKILL)
         mounts = mounts_below(self.folder)
         if left or mounts:
             wrong.append(f"left over: processes {left}, mounts {mounts}")
