@@ -125,7 +125,7 @@ _must_check_ int box_end(const char *store, const char *env, unsigned grace_ms,
 /* Sends a signal to every process of the sandbox. Returns how many there are
  * beside the first. -ESRCH: there is no sandbox. */
 _must_check_ ssize_t box_signal(const char *store, const char *env, int sig);
-/* Appends the process ids (pid_t each) of the sandbox, without the first.
+/* Appends the process ids (pid_t each) of the sandbox, its first process first.
  * -ESRCH: there is none. */
 _must_check_ int box_processes(const char *store, const char *env,
 			       struct buf *pids);

@@ -122,7 +122,10 @@ int box_processes(const char *store, const char *env, struct buf *pids)
 	pid_t init;
 
 	pidfd = open_init(store, env, &folder, &init);
-	return pidfd < 0 ? pidfd : list(init, pids);
+	if (pidfd < 0)
+		return pidfd;
+	buf_put(pids, &init, sizeof init);
+	return list(init, pids);
 }
 
 static void signal_all(const struct buf *pids, int sig)

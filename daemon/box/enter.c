@@ -75,13 +75,15 @@ static int drop_bounds(bool nested)
 	return 0;
 }
 
-static int drop_capabilities(void)
+static int drop_capabilities(bool nested)
 {
 	struct __user_cap_header_struct head = {
 		.version = _LINUX_CAPABILITY_VERSION_3};
-	const struct __user_cap_data_struct none[2] = {{0}};
+	struct __user_cap_data_struct left[2] = {{0}};
 
-	return syscall(SYS_capset, &head, none) < 0 ? -errno : 0;
+	if (is_kept(CAP_SETFCAP, nested))
+		left[0].permitted = left[0].effective = 1U << CAP_SETFCAP;
+	return syscall(SYS_capset, &head, left) < 0 ? -errno : 0;
 }
 
 static int drop_rights(const struct box_command *c, bool nested)
@@ -100,7 +102,7 @@ static int drop_rights(const struct box_command *c, bool nested)
 		return -errno;
 	/* Changing the user made it so again. */
 	(void)prctl(PR_SET_DUMPABLE, 0);
-	r = drop_capabilities();
+	r = drop_capabilities(nested);
 	return r ? r : filter_load(nested);
 }
 
@@ -165,16 +167,41 @@ static _noreturn_ void command_main(const struct box *b,
 	_exit(1);
 }
 
+/* The name spaces of the sandbox that are not ours already. Joining one that is
+ * takes rights over it, which users do not have. */
+static int find_spaces(const struct box *b)
+{
+	static const struct {
+		const char *name;
+		int flag;
+	} all[] = {{"user", CLONE_NEWUSER},    {"mnt", CLONE_NEWNS},
+		   {"pid", CLONE_NEWPID},      {"ipc", CLONE_NEWIPC},
+		   {"uts", CLONE_NEWUTS},      {"net", CLONE_NEWNET},
+		   {"cgroup", CLONE_NEWCGROUP}};
+	struct stat own, other;
+	char path[64];
+	int flags = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		(void)snprintf(path, sizeof path, "/proc/self/ns/%s",
+			       all[i].name);
+		if (stat(path, &own) < 0)
+			continue; /* unknown to the kernel */
+		(void)snprintf(path, sizeof path, "/proc/%d/ns/%s", (int)b->pid,
+			       all[i].name);
+		if (stat(path, &other) < 0 || other.st_ino != own.st_ino)
+			flags |= all[i].flag;
+	}
+	return flags;
+}
+
 static _noreturn_ void helper_main(const struct box *b,
 				   const struct box_command *c, int out)
 {
-	int spaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
-		     CLONE_NEWNET | CLONE_NEWCGROUP;
+	const int spaces = find_spaces(b);
 	pid_t pid;
 
 	(void)prctl(PR_SET_DUMPABLE, 0);
-	if (geteuid() != 0)
-		spaces |= CLONE_NEWUSER;
 	if (setns(b->pidfd, spaces) < 0) {
 		tell(out, STEP_JOIN, -errno, 0);
 		_exit(1);

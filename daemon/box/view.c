@@ -108,7 +108,9 @@ static int compare_steps(const void *a, const void *b)
 /* Whether what lies below it is the host's. */
 static bool shows_host(const struct view_step *s)
 {
-	return s->kind == VIEW_RO || s->kind == VIEW_RW || s->kind == VIEW_PROC;
+	if (s->kind == VIEW_RW)
+		return !strcmp(s->path, s->from); /* no HOME, nor environment */
+	return s->kind == VIEW_RO || s->kind == VIEW_PROC;
 }
 
 static const struct view_step *above(const struct view *v, size_t count,

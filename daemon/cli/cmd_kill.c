@@ -82,7 +82,8 @@ static int count(const struct call *c, const char *name, ssize_t *ret_count)
 	_cleanup_buf_ struct buf pids = {0};
 	int r = box_processes(c->store, name, &pids);
 
-	*ret_count = (ssize_t)(pids.len / sizeof(pid_t));
+	/* Without the first. */
+	*ret_count = r < 0 ? 0 : (ssize_t)(pids.len / sizeof(pid_t)) - 1;
 	return r;
 }
 

@@ -45,7 +45,7 @@ static void check(struct doctor *d, const char *name)
 	doctor_problem(d, name, fixed,
 		       "a sandbox with %zu processes, and the environment is "
 		       "not mounted",
-		       pids.len / sizeof(pid_t));
+		       pids.len / sizeof(pid_t) - 1);
 }
 
 void doctor_boxes(struct doctor *d)

@@ -214,7 +214,7 @@ def test_without_network(box):
 
 
 def test_nested(box):
-    tool = ["unshare", "-Ur", "sh", "-c", "mount -t tmpfs x /mnt && echo yes"]
+    tool = ["unshare", "-Urm", "sh", "-c", "mount -t tmpfs x /mnt && echo yes"]
     assert box.run("run", "e", "--", *tool, expect=None).out == ""
     box.run("kill", "e")
     assert box.run("run", "e", "--nested", "--", *tool).out == "yes\n"
