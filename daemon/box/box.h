@@ -37,6 +37,13 @@ struct box_path {
 	const char *path; /* absolute */
 };
 
+/* Of all processes of a sandbox together; 0: none. */
+struct box_limits {
+	uint64_t memory; /* bytes */
+	uint64_t pids;
+	uint64_t cpus_milli; /* thousandths of a processor */
+};
+
 /* What a sandbox is like; fixed when it starts. */
 struct box_spec {
 	const char *store; /* absolute path */
@@ -46,6 +53,7 @@ struct box_spec {
 	const char *home;  /* of whoever calls; absolute */
 	enum box_net net;
 	bool nested; /* may have name spaces and mounts of its own */
+	struct box_limits limits;
 	const struct box_path *paths;
 	size_t path_count;
 	/* Paths that nobody in there may see: origins, mounts, sockets. Those
@@ -55,7 +63,8 @@ struct box_spec {
 };
 
 struct box {
-	int pidfd; /* of its first process; 0: none */
+	int pidfd;  /* of its first process; 0: none */
+	int folder; /* of the environment's sandbox; 0: none */
 	pid_t pid;
 	bool nested;
 };

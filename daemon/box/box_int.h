@@ -81,6 +81,17 @@ _must_check_ int host_view(const struct box_spec *spec, struct view *v);
  * settings. */
 void home_view(const struct box_spec *spec, const char *home, struct view *v);
 
+/* --- cgroup.c ------------------------------------------------------------ */
+
+/* Makes groups for the limits of a sandbox. -EOPNOTSUPP: there is no such
+ * controller. */
+_must_check_ int cgroup_make(const struct box_spec *spec, int folder,
+			     struct diag *diag);
+/* Puts this process into the groups of a sandbox, if it has any. */
+_must_check_ int cgroup_join(int folder);
+/* Removes them; nobody is in them any more. */
+void cgroup_remove(int folder);
+
 /* --- start.c, enter.c, filter.c ------------------------------------------ */
 
 /* Starts a sandbox; the folder is locked by the caller. */

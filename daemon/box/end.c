@@ -201,6 +201,7 @@ int box_end(const char *store, const char *env, unsigned grace_ms,
 		;
 	if (r <= 0)
 		return r < 0 ? -errno : -EBUSY;
+	cgroup_remove(folder);
 	*ret_ended = ended;
 	return 0;
 }

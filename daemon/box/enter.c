@@ -41,6 +41,7 @@ struct report {
 	enum {
 		STEP_PID, /* pid: of the command */
 		STEP_JOIN,
+		STEP_LIMITS,
 		STEP_DIR,
 		STEP_RIGHTS,
 		STEP_EXEC,
@@ -201,7 +202,13 @@ static _noreturn_ void helper_main(const struct box *b,
 	const int spaces = find_spaces(b);
 	pid_t pid;
 
+	int r = cgroup_join(b->folder);
+
 	(void)prctl(PR_SET_DUMPABLE, 0);
+	if (r < 0) {
+		tell(out, STEP_LIMITS, r, 0);
+		_exit(1);
+	}
 	if (setns(b->pidfd, spaces) < 0) {
 		tell(out, STEP_JOIN, -errno, 0);
 		_exit(1);
@@ -234,6 +241,9 @@ static int say_failure(const struct report *r, const struct box_command *c,
 						   : err_text(r->err));
 	case STEP_DIR:
 		return diag_fail(diag, r->err, "%s: %s", c->cwd,
+				 err_text(r->err));
+	case STEP_LIMITS:
+		return diag_fail(diag, r->err, "cannot join its cgroups: %s",
 				 err_text(r->err));
 	case STEP_RIGHTS:
 		return diag_fail(diag, r->err, "cannot give up rights: %s",

@@ -11,12 +11,27 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
 
 #include "base/io.h"
+
+enum { LOCK_TRIES = 4000, LOCK_MS = 4 };
+
+/* Who starts or ends a sandbox has it for that long. */
+static int lock(int fd)
+{
+	int r = io_lock(fd, LOCK_EX | LOCK_NB);
+
+	for (int i = 0; r == -EBUSY && i < LOCK_TRIES; i++) {
+		(void)poll(NULL, 0, LOCK_MS);
+		r = io_lock(fd, LOCK_EX | LOCK_NB);
+	}
+	return r;
+}
 
 int box_folder_open(const char *store, const char *env, bool make)
 {
@@ -37,7 +52,7 @@ int box_folder_open(const char *store, const char *env, bool make)
 		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	r = io_lock(fd, LOCK_EX);
+	r = lock(fd);
 	return r < 0 ? r : TAKE_FD(fd);
 }
 

@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -46,6 +47,9 @@ static void put_shape(const struct box_spec *spec, struct buf *b)
 
 	buf_printf(b, "at %s\nhome %s\nnet %d\nnested %d\n", spec->at,
 		   spec->home, (int)spec->net, spec->nested);
+	buf_printf(b, "limits %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+		   spec->limits.memory, spec->limits.pids,
+		   spec->limits.cpus_milli);
 	for (size_t i = 0; i < spec->path_count; i++)
 		buf_printf(b, "%s %s\n", shares[spec->paths[i].share],
 			   spec->paths[i].path);
@@ -126,6 +130,7 @@ static int make_options(const struct box_spec *spec, const struct view *v)
 
 struct start {
 	const struct box_spec *spec;
+	int folder;
 	int ready, lock, program, options; /* above FD_ABOVE */
 };
 
@@ -151,6 +156,10 @@ static _noreturn_ void exec_bubblewrap(const struct start *s)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)umask(022);
 	(void)setsid();
+	if (cgroup_join(s->folder) < 0) {
+		(void)dprintf(s->ready, "cannot join its cgroups");
+		_exit(1);
+	}
 	/* dup2 clears close-on-exec. */
 	if (chdir("/") == 0 && dup2(s->ready, FD_READY) >= 0 &&
 	    dup2(s->lock, FD_LOCK) >= 0 && dup2(s->program, FD_PROGRAM) >= 0 &&
@@ -232,7 +241,7 @@ static int run_bubblewrap(const struct box_spec *spec, const struct view *v,
 {
 	_cleanup_close_ int in = -1, ready = -1, lock = -1, program = -1,
 			    options = make_options(spec, v);
-	struct start s = {.spec = spec};
+	struct start s = {.spec = spec, .folder = folder};
 	int p[2], r;
 
 	if (options < 0)
@@ -266,6 +275,8 @@ int box_start(const struct box_spec *spec, int folder, struct diag *diag)
 		r = io_write_file(folder, "shape", shape.data, shape.len,
 				  false);
 	if (!r)
+		r = cgroup_make(spec, folder, diag);
+	if (!r)
 		r = host_view(spec, &v);
 	if (!r)
 		r = run_bubblewrap(spec, &v, folder, diag);
@@ -289,8 +300,14 @@ static int join(const struct box_spec *spec, int folder, struct diag *diag,
 	r = check_shape(spec, folder, diag);
 	if (r < 0)
 		return r;
-	*ret_box = (struct box){
-		.pidfd = TAKE_FD(pidfd), .pid = pid, .nested = spec->nested};
+	/* Opened anew: this one does not hold the lock. */
+	r = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r < 0)
+		return -errno;
+	*ret_box = (struct box){.pidfd = TAKE_FD(pidfd),
+				.folder = r,
+				.pid = pid,
+				.nested = spec->nested};
 	return 0;
 }
 
@@ -325,4 +342,6 @@ void box_close(struct box *b)
 {
 	if (b->pidfd > 0)
 		(void)close(b->pidfd);
+	if (b->folder > 0)
+		(void)close(b->folder);
 }

@@ -18,6 +18,7 @@
 
 #include "base/err.h"
 #include "cli/mountinfo.h"
+#include "cli/number.h"
 #include "cli/path.h"
 
 #define WORKSPACE "/workspace"
@@ -183,6 +184,42 @@ static int find_net(const struct call *c, struct run_spec *s)
 	return CODE_DONE;
 }
 
+/* Reads "1", "0.5", "2.25" as thousandths. */
+static int read_cpus(const char *text, uint64_t *ret_milli)
+{
+	char *end;
+	const double n = strtod(text, &end);
+
+	if (end == text || *end || !(n >= 0.01 && n <= 4096) ||
+	    strspn(text, "0123456789.") != strlen(text))
+		return -EINVAL;
+	*ret_milli = (uint64_t)(n * 1000 + 0.5);
+	return 0;
+}
+
+static int find_limits(const struct call *c, struct box_limits *l)
+{
+	enum { PIDS_MAX = 1 << 22, MEMORY_MIN = 1 << 20 };
+	const char *memory = opt_value(c->args, RUN_MEMORY);
+	const char *cpus = opt_value(c->args, RUN_CPUS);
+	const char *pids = opt_value(c->args, RUN_PIDS);
+
+	if (memory &&
+	    (number_read_size(memory, &l->memory) || l->memory < MEMORY_MIN))
+		return call_fail(c, CODE_USAGE,
+				 "--memory: %s: not a size of at least 1M",
+				 memory);
+	if (cpus && read_cpus(cpus, &l->cpus_milli))
+		return call_fail(c, CODE_USAGE,
+				 "--cpus: %s: not a number of processors, as "
+				 "0.5 or 2",
+				 cpus);
+	if (pids && (number_read(pids, PIDS_MAX, &l->pids) || !l->pids))
+		return call_fail(c, CODE_USAGE,
+				 "--pids: %s: not a number of processes", pids);
+	return CODE_DONE;
+}
+
 int run_spec_make(const struct call *c, const struct remote_env *e,
 		  struct run_spec *s)
 {
@@ -194,6 +231,8 @@ int run_spec_make(const struct call *c, const struct remote_env *e,
 		r = find_paths(c, s);
 	if (!r)
 		r = find_net(c, s);
+	if (!r)
+		r = find_limits(c, &s->spec.limits);
 	if (r)
 		return r;
 	s->spec.store = c->store;

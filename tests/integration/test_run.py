@@ -213,6 +213,58 @@ def test_without_network(box):
               "none").out == "1\n"
 
 
+def groups():
+    """The cgroups of sandboxes on this machine."""
+    return {os.path.join(top, d) for top, dirs, _ in os.walk("/sys/fs/cgroup")
+            for d in dirs if d.startswith("cowfs-e-")}
+
+
+def controller(name):
+    """Whether this process could limit by a controller."""
+    with open("/proc/self/cgroup") as f:
+        v1 = any(name in line.split(":")[1].split(",") for line in f)
+    return os.geteuid() == 0 and v1
+
+
+LIMITED = {
+    "memory": ("x = bytearray(200 << 20)", "64M", 137),
+    "pids": ("import os\ntry:\n for i in range(50):\n"
+             "  os.fork() or os.execvp('sh', ['sh', '-c', "
+             "'exec sleep 60 >&- 2>&-'])\n"
+             "except BlockingIOError: os._exit(9)", "20", 9),
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_limits(box, name):
+    skip_unless(controller(name), f"cgroup.{name}")
+    before = groups()
+    source, limit, code = LIMITED[name]
+    box.run("run", f"--{name}", limit, "e", "--", mountpoint.PYTHON, "-c",
+            source, expect=code)
+    assert groups() > before
+    box.run("kill", "e")
+    assert groups() == before
+
+
+def test_limit_of_processors(box):
+    skip_unless(controller("cpu"), "cgroup.cpu")
+    burn = ("import time\nt = time.monotonic()\n"
+            "while time.monotonic() < t + 1: pass\n"
+            "print(time.process_time())")
+    result = box.run("run", "--cpus", "0.2", "e", "--", mountpoint.PYTHON,
+                     "-c", burn)
+    assert float(result.out) < 0.5, result
+    box.run("umount", "e")
+
+
+def test_a_user_without_cgroups_is_told(box):
+    if os.geteuid() == 0:
+        pytest.skip("root has them")
+    result = sh(box, "true", "--memory", "1G", expect=125)
+    assert one_line_error(result) and "cgroup" in result.err
+
+
 def test_nested(box):
     tool = ["unshare", "-Urm", "sh", "-c", "mount -t tmpfs x /mnt && echo yes"]
     assert box.run("run", "e", "--", *tool, expect=None).out == ""
@@ -241,6 +293,9 @@ def test_exit_codes(box):
     (["--timeout", "soon", "e", "true"], 125),
     (["--at", "relative", "e", "true"], 125),
     (["--at", "/proc", "e", "true"], 125),
+    (["--memory", "much", "e", "true"], 125),
+    (["--cpus", "1,5", "e", "true"], 125),
+    (["--pids", "0", "e", "true"], 125),
     (["--env", "=x", "e", "true"], 125),
     (["--env", "NOT_SET_HERE", "e", "true"], 125),
     (["--env-file", "/no/such", "e", "true"], 125),
@@ -333,9 +388,9 @@ def test_a_shell_on_a_terminal(box):
     pid, fd = pty.fork()
     if pid == 0:
         os.environ.clear()
-        os.environ.update(box.env, PS1="$ ", SHELL="/bin/sh", TERM="dumb")
-        os.execvp("cowfs", ["cowfs", "run", "e", "--", "bash", "--norc",
-                            "--noprofile", "-i"])
+        os.environ.update(box.env, SHELL="/bin/sh", TERM="dumb")
+        os.execvp("cowfs", ["cowfs", "run", "-e", "PS1=ready:", "e", "--",
+                            "bash", "--norc", "--noprofile", "-i"])
     try:
         fcntl.ioctl(fd, termios.TIOCSWINSZ, b"\x21\0\x54\0\0\0\0\0")
         os.write(fd, b"stty size; tty; echo r$?\n")
@@ -347,7 +402,10 @@ def test_a_shell_on_a_terminal(box):
         read_until(fd, b"Stopped")
         os.write(fd, b"kill %1; wait; sleep 1000\n")
         wait_until(lambda: len(sleepers("1000")) == 1, 5, "it sleeps again")
-        os.write(fd, b"\x03echo after-$((40+2))\n")
+        os.write(fd, b"\x03")
+        wait_until(lambda: not sleepers("1000"), 5, "it is interrupted")
+        read_until(fd, b"ready:")
+        os.write(fd, b"echo after-$((40+2))\n")
         read_until(fd, b"after-42")
         os.write(fd, b"exit 6\n")
         wait_until(lambda: not mountpoint.alive(pid), 10, "it ends")

@@ -21,7 +21,7 @@ MAY = {
     "daemon/ctl": ["object"],
     "daemon/box": [],
     "daemon/serve": ["object", "store", "env", "exchange", "git", "fuse",
-                     "ctl"],
+                     "ctl", "box"],
     "daemon/cli": ["object", "store", "exchange", "git", "env/delta.h",
                    "env/check.h", "ctl", "box", "serve"],
 }
@@ -35,6 +35,7 @@ HOME = {
     "fuse_lowlevel.h": ["daemon/fuse"],
     "fuse.h": ["daemon/fuse"],
     "linux/fuse.h": ["daemon/fuse"],
+    "seccomp.h": ["daemon/box"],
     "json-c/json.h": ["daemon/cli"],
     "json.h": ["daemon/cli"],
     "cmocka.h": ["tests/support"],
