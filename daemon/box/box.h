@@ -139,15 +139,20 @@ _must_check_ ssize_t box_signal(const char *store, const char *env, int sig);
 _must_check_ int box_processes(const char *store, const char *env,
 			       struct buf *pids);
 
-/* What has to be blocked beside the fixed table, and which variables a command
- * sees: the clean list from the caller's, with what a sandbox sets. Each entry
- * of the buffer ends in NUL. */
+/* The variables that a command sees: the clean list from the caller's, with
+ * what a sandbox sets. Each entry of the buffer ends in NUL. */
 void box_vars(const struct box_spec *spec, uid_t uid, struct buf *ret_vars);
-/* Sets one of them, "NAME=VALUE". */
+/* Sets one of them; NULL: takes it away. */
 void box_vars_set(struct buf *vars, const char *name, const char *value);
 /* Returns pointers to the entries, NULL at the end; the caller frees the
  * array. NULL: out of memory. */
 char **box_vars_list(struct buf *vars);
+
+/* Sets those that keep the caches of tools in a HOME. */
+void box_caches(const char *home, struct buf *vars);
+/* Makes an environment's HOME where it is missing, with the folders in it that
+ * tools do not make. -ENOENT: no such environment. */
+_must_check_ int box_caches_make(const char *store, const char *env);
 
 /* Is a sandbox's first process; what the command line calls for the hidden
  * arguments "daemon init FD". */

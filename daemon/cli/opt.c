@@ -4,7 +4,9 @@
  *
  * Two passes over argv. The first finds the verb: the first argument that is
  * neither an option nor an option's value. As its table is not known then, an
- * option takes a value when any table says so; names mean the same everywhere.
+ * option takes a value when the first table that has it says so; names mean the
+ * same everywhere (but for "ro", a flag of mount and a path of run: before the
+ * verb it is the flag).
  * The second pass reads everything by the verb's own table and the global one.
  *
  * getopt_long is not used: it knows no options before the verb without

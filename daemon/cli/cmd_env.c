@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd_env.c - `cowfs env`: an environment's variables, for a shell to read.
+ *
+ * For people and programs that work in a mount without `run`: their tools'
+ * caches go where those of `run` are, into the environment's HOME.
+ */
+#include "cli/cmd.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/name.h"
+#include "box/box.h"
+#include "cli/remote.h"
+
+enum { OPT_SHELL, OPT_HOME };
+
+static const struct opt_def options[] = {
+	[OPT_SHELL] = {"shell", 0, OPT_VALUE, ARG_CHOICE, "SHELL",
+		       "whose language: bash, which is sh's, or fish"},
+	[OPT_HOME] = {"home", 0, OPT_FLAG, ARG_NONE, NULL, "set HOME, too"},
+};
+
+static const struct out_col columns[] = {
+	{"name", NULL, OUT_STR},
+	{"value", NULL, OUT_STR},
+};
+
+/* In single quotes, as both shells read them. */
+static void put_quoted(struct buf *b, const char *s, bool fish)
+{
+	buf_put_u8(b, '\'');
+	for (; *s; s++) {
+		if (*s == '\'')
+			buf_printf(b, fish ? "\\'" : "'\\''");
+		else if (*s == '\\' && fish)
+			buf_printf(b, "\\\\");
+		else
+			buf_put_u8(b, (uint8_t)*s);
+	}
+	buf_put_u8(b, '\'');
+}
+
+static void put_variable(struct out *o, const char *entry, bool fish)
+{
+	const size_t n = strcspn(entry, "=");
+	_cleanup_buf_ struct buf line = {0};
+
+	buf_printf(&line, fish ? "set -gx %.*s " : "export %.*s=", (int)n,
+		   entry);
+	put_quoted(&line, entry + n + 1, fish);
+	buf_printf(&line, fish ? ";\n" : "\n");
+	out_row(o, (struct out_cell[]){out_bytes(entry, n),
+				       out_str(entry + n + 1)});
+	out_raw(o, line.data, line.len);
+}
+
+static int read_shell(const struct call *c, bool *ret_fish)
+{
+	const char *shell = opt_value(c->args, OPT_SHELL);
+
+	*ret_fish = shell && !strcmp(shell, "fish");
+	if (shell && !*ret_fish && strcmp(shell, "bash") != 0 &&
+	    strcmp(shell, "sh") != 0 && strcmp(shell, "zsh") != 0)
+		return call_fail(c, CODE_USAGE, "--shell: %s: not bash or fish",
+				 shell);
+	return CODE_DONE;
+}
+
+static int run(struct call *c)
+{
+	const char *name = c->args->args[0];
+	_cleanup_buf_ struct buf vars = {0};
+	_cleanup_out_ struct out o;
+	char home[PATH_MAX];
+	bool fish;
+	int r;
+
+	out_init(&o, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
+	r = read_shell(c, &fish);
+	if (r)
+		return r;
+	if (!name_is_label(name))
+		return call_bad_name(c, name, "name of an environment");
+	r = box_caches_make(c->store, name);
+	if (r == -ENOENT || r == -ENOTDIR)
+		return call_fail(c, CODE_FAILED, "%s: unknown environment",
+				 name);
+	if (r == -EACCES || r == -EPERM)
+		return remote_fail_denied(c);
+	if (r < 0)
+		return call_fail_err(c, r, NULL, name);
+	if (snprintf(home, sizeof home, "%s/envs/%s/box/home", c->store,
+		     name) >= (int)sizeof home)
+		return call_fail_err(c, -ENAMETOOLONG, NULL, c->store);
+	box_vars_set(&vars, "COWFS_ENV", name);
+	if (opt_has(c->args, OPT_HOME))
+		box_vars_set(&vars, "HOME", home);
+	box_caches(home, &vars);
+	if (buf_error(&vars))
+		return call_fail_err(c, -ENOMEM, NULL, name);
+	for (size_t at = 0; at < vars.len;) {
+		const char *entry = (const char *)vars.data + at;
+
+		put_variable(&o, entry, fish);
+		at += strlen(entry) + 1;
+	}
+	return call_finish(c, &o, CODE_DONE);
+}
+
+const struct verb cmd_env = {
+	.name = "env",
+	.synopsis = "ENV",
+	.summary = "print variables that keep caches in an environment",
+	.text = "For those who work in the mount without \"run\":\n"
+		"    eval \"$(cowfs env anna)\"\n"
+		"    cowfs env anna --shell fish | source\n"
+		"Package managers then write below STORE/envs/ENV, and it goes "
+		"with it.",
+	.opts = options,
+	.opt_count = ARRAY_SIZE(options),
+	.arg = ARG_ENV,
+	.choices = "bash fish",
+	.min_args = 1,
+	.max_args = 1,
+	.run = run,
+};
