@@ -174,6 +174,8 @@ def everything(shop):
     yield "diff", rows("diff", "anna", "--patch")
     yield "ps", rows("ps")
     yield "show", rows("show", "anna")
+    yield "env", rows("env", "anna")
+    yield "kill", rows("kill", "anna")
     yield "umount", rows("umount", "anna", "--dry-run")
     yield "save", [save_one(shop)]
     yield "snapshots", rows("snapshots")
@@ -238,4 +240,4 @@ def test_other_commands_print_no_json(shop):
         with pytest.raises(json.JSONDecodeError):
             json.loads(out.splitlines()[0])
     verbs = {p[len("cowfs-"):-2] for p in PAGES if p != "cowfs.1"}
-    assert verbs - told == {"tag", "set", "help", "completion"}
+    assert verbs - told == {"tag", "set", "run", "help", "completion"}
