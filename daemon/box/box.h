@@ -139,6 +139,9 @@ _must_check_ ssize_t box_signal(const char *store, const char *env, int sig);
 _must_check_ int box_processes(const char *store, const char *env,
 			       struct buf *pids);
 
+/* Whether a process is gone, or only waits to be collected. */
+bool box_has_ended(pid_t pid);
+
 /* The variables that a command sees: the clean list from the caller's, with
  * what a sandbox sets. Each entry of the buffer ends in NUL. */
 void box_vars(const struct box_spec *spec, uid_t uid, struct buf *ret_vars);

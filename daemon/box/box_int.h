@@ -27,6 +27,12 @@ _must_check_ int box_find(int folder, pid_t *ret_pid);
 /* Opens the file that the first process locks. */
 _must_check_ int box_lock_file(int folder);
 
+/* --- end.c --------------------------------------------------------------- */
+
+/* box_end for who has the folder locked. */
+_must_check_ int box_end_locked(int folder, unsigned grace_ms,
+				struct box_ended *ret_ended);
+
 /* --- view.c -------------------------------------------------------------- */
 
 enum view_kind {

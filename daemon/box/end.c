@@ -72,6 +72,14 @@ static bool is_zombie(int proc, const char *pid)
 	return s && s[1] && (s[2] == 'Z' || s[2] == 'X');
 }
 
+bool box_has_ended(pid_t pid)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof path, "/proc/%d", (int)pid);
+	return is_zombie(AT_FDCWD, path);
+}
+
 static int list(pid_t init, struct buf *pids)
 {
 	DIR *dir = opendir("/proc");
@@ -177,20 +185,18 @@ static int ask_to_end(pid_t init, unsigned grace_ms, size_t *ret_count)
 	return 0;
 }
 
-int box_end(const char *store, const char *env, unsigned grace_ms,
-	    struct box_ended *ret_ended)
+int box_end_locked(int folder, unsigned grace_ms, struct box_ended *ret_ended)
 {
-	_cleanup_close_ int folder = -1, pidfd = -1;
 	struct pollfd p = {.events = POLLIN};
-	struct box_ended ended = {0};
+	struct box_ended ended = {.was_there = true};
+	_cleanup_close_ int pidfd = -1;
 	pid_t init;
 	int r;
 
-	pidfd = open_init(store, env, &folder, &init);
-	*ret_ended = ended;
+	*ret_ended = (struct box_ended){0};
+	pidfd = box_find(folder, &init);
 	if (pidfd < 0)
 		return pidfd == -ESRCH ? 0 : pidfd;
-	ended.was_there = true;
 	r = ask_to_end(init, grace_ms, &ended.processes);
 	if (r < 0)
 		return r;
@@ -204,4 +210,15 @@ int box_end(const char *store, const char *env, unsigned grace_ms,
 	cgroup_remove(folder);
 	*ret_ended = ended;
 	return 0;
+}
+
+int box_end(const char *store, const char *env, unsigned grace_ms,
+	    struct box_ended *ret_ended)
+{
+	_cleanup_close_ int folder = box_folder_open(store, env, false);
+
+	*ret_ended = (struct box_ended){0};
+	if (folder < 0)
+		return folder == -ENOENT ? 0 : folder;
+	return box_end_locked(folder, grace_ms, ret_ended);
 }

@@ -136,6 +136,9 @@ static void add_npm(const char *home, struct view *v)
 /* Whether a folder may be shown because a command's PATH has it. */
 static bool may_show(const struct box_spec *spec, const char *dir)
 {
+	static const char *const never[] = {
+		"/tmp", "/var/tmp", "/run", "/home", "/root", "/dev", "/proc"};
+
 	if (view_is_below(spec->home, dir) || view_is_below(spec->at, dir) ||
 	    view_is_below(spec->store, dir) || view_is_below(dir, spec->store))
 		return false;
@@ -143,10 +146,10 @@ static bool may_show(const struct box_spec *spec, const char *dir)
 		if (view_is_below(dir, spec->hidden[i]) ||
 		    view_is_below(spec->hidden[i], dir))
 			return false;
-	return strcmp(dir, "/tmp") && strcmp(dir, "/var/tmp") &&
-	       strcmp(dir, "/run") && strcmp(dir, "/home") &&
-	       strcmp(dir, "/root") && strcmp(dir, "/dev") &&
-	       strcmp(dir, "/proc");
+	for (size_t i = 0; i < ARRAY_SIZE(never); i++)
+		if (!strcmp(dir, never[i]))
+			return false;
+	return true;
 }
 
 static void add_path(const struct box_spec *spec, struct view *v,

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 #include "base/err.h"
@@ -29,6 +30,7 @@
 
 enum {
 	START_MS = 10000,
+	GRACE_MS = 1000,
 	TEXT_BYTES = 512,
 	/* Descriptors of bubblewrap and the first process. */
 	FD_READY = 20,
@@ -40,11 +42,22 @@ enum {
 
 /* --- what it is like ----------------------------------------------------- */
 
+/* A mount that is not this one: its server has died, and the environment was
+ * mounted anew. A number is not used again while a sandbox has the old one. */
+static void put_mount(const struct box_spec *spec, struct buf *b)
+{
+	struct stat st = {0};
+
+	(void)stat(spec->mount, &st);
+	buf_printf(b, "mount %u:%u\n", major(st.st_dev), minor(st.st_dev));
+}
+
 /* Everything in which two sandboxes may differ; one that runs is compared. */
 static void put_shape(const struct box_spec *spec, struct buf *b)
 {
 	static const char *const shares[] = {"ro", "rw", "hide"};
 
+	put_mount(spec, b);
 	buf_printf(b, "at %s\nhome %s\nnet %d\nnested %d\n", spec->at,
 		   spec->home, (int)spec->net, spec->nested);
 	buf_printf(b, "limits %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
@@ -55,18 +68,22 @@ static void put_shape(const struct box_spec *spec, struct buf *b)
 			   spec->paths[i].path);
 }
 
+/* -ESTALE: it is one of a mount that is gone. */
 static int check_shape(const struct box_spec *spec, int folder,
 		       struct diag *diag)
 {
 	enum { SHAPE_MAX = 1 << 20 };
-	_cleanup_buf_ struct buf want = {0}, have = {0};
+	_cleanup_buf_ struct buf mount = {0}, want = {0}, have = {0};
 	int r = io_read_file(folder, "shape", SHAPE_MAX, &have);
 
+	put_mount(spec, &mount);
 	put_shape(spec, &want);
-	if (buf_error(&want))
+	if (buf_error(&want) || buf_error(&mount))
 		return -ENOMEM;
-	if (!r && want.len == have.len &&
-	    !memcmp(want.data, have.data, want.len))
+	if (r || have.len < mount.len ||
+	    memcmp(mount.data, have.data, mount.len) != 0)
+		return -ESTALE;
+	if (want.len == have.len && !memcmp(want.data, have.data, want.len))
 		return 0;
 	diag_add(diag, "%s: its sandbox runs with other options", spec->env);
 	diag_add(diag, "\"cowfs kill %s\" ends it and everything in it",
@@ -316,10 +333,12 @@ int box_join(const struct box_spec *spec, struct diag *diag,
 {
 	_cleanup_close_ int folder =
 		box_folder_open(spec->store, spec->env, false);
+	int r;
 
 	if (folder < 0)
 		return folder == -ENOENT ? -ESRCH : folder;
-	return join(spec, folder, diag, ret_box);
+	r = join(spec, folder, diag, ret_box);
+	return r == -ESTALE ? -ESRCH : r;
 }
 
 int box_open(const struct box_spec *spec, struct diag *diag,
@@ -327,12 +346,17 @@ int box_open(const struct box_spec *spec, struct diag *diag,
 {
 	_cleanup_close_ int folder =
 		box_folder_open(spec->store, spec->env, true);
+	struct box_ended ended;
 	int r;
 
 	if (folder < 0)
 		return folder;
 	r = join(spec, folder, diag, ret_box);
-	if (r != -ESRCH)
+	if (r == -ESTALE)
+		r = box_end_locked(folder, GRACE_MS, &ended);
+	else if (r != -ESRCH)
+		return r;
+	if (r < 0 && r != -ESRCH)
 		return r;
 	r = box_start(spec, folder, diag);
 	return r ? r : join(spec, folder, diag, ret_box);

@@ -312,6 +312,7 @@ static _noreturn_ void background_main(struct run *r, int started)
 	int code;
 
 	(void)setsid();
+	(void)chdir("/"); /* it may be in the mount, and would hold it */
 	/* Who waits for the end of a pipe waits for this command only. */
 	for (int fd = 0; fd <= 2 && null >= 0; fd++)
 		if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))

@@ -30,7 +30,9 @@ static bool is_one_of(const struct buf *pids, pid_t pid)
 	return false;
 }
 
-/* Takes the lines of a sandbox's processes out of a list of users. */
+/* Takes the lines of a sandbox's processes out of a list of users. The sandbox
+ * was looked at after the list was made: who is not in it may have ended since,
+ * as what a busy script calls does all the time. */
 static void take_out(const struct buf *pids, struct keeper_reply *reply)
 {
 	size_t from = 0, to = 0;
@@ -41,10 +43,13 @@ static void take_out(const struct buf *pids, struct keeper_reply *reply)
 		const size_t n =
 			end ? (size_t)(end - line) + 1 : reply->text_len - from;
 		char number[16];
+		pid_t pid;
 
 		(void)snprintf(number, sizeof number, "%.*s",
 			       (int)MIN(n, sizeof number - 1), line);
-		if (!is_one_of(pids, (pid_t)strtol(number, NULL, 10))) {
+		pid = (pid_t)strtol(number, NULL, 10);
+		/* A mount has no process: its line stays. */
+		if (!is_one_of(pids, pid) && !(pid && box_has_ended(pid))) {
 			memmove(reply->text + to, line, n);
 			to += n;
 		}

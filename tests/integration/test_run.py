@@ -496,6 +496,19 @@ def test_after_the_servers_death_doctor_ends_it(box):
     assert sh(box, "cat new").out == "x\n"
 
 
+def test_a_sandbox_of_a_dead_mount_is_not_used_again(box):
+    sh(box, f"{LONG} & echo x > new")
+    box.kill_server()
+    assert sh(box, "cat new").out == "x\n"
+    assert not sleepers(SLEEP)
+
+
+def test_detached_from_inside_the_mount(box):
+    box.inside(box.point, ["cowfs", "run", "e", "-d", "--", "sleep", SLEEP])
+    box.run("umount", "e")
+    assert not sleepers(SLEEP)
+
+
 def test_stopping_commands_do_not_hold_it_up(box):
     child = box.spawn(["cowfs", "run", "e", "--", "sh", "-c",
                        "echo up; kill -STOP $$"])
@@ -506,3 +519,15 @@ def test_stopping_commands_do_not_hold_it_up(box):
     box.finish(child, 10)
     box.run("umount", "e", expect=None)
     assert not mountpoint.mounts_below(box.folder / "store/mnt/e")
+
+
+def test_a_busy_script_is_no_foreign_user(box):
+    """Its processes come and go while umount looks."""
+    sh(box, "while :; do (cd src; ls | cat; true) > /dev/null; done",
+       "--detach")
+    for _ in range(3):
+        box.run("umount", "e", "--keep")
+        box.mount("e")
+        sh(box, "while :; do (cd src; ls | cat) > /dev/null; done",
+           "--detach")
+    box.run("umount", "e")
