@@ -73,8 +73,10 @@ void view_hide(struct view *v, const char *path);
 _must_check_ int view_settle(struct view *v);
 /* Appends bubblewrap's options, each ending in NUL. */
 void view_options(const struct view *v, struct buf *options);
-/* Returns the step whose mount a path lies on, or NULL: that of "/". */
-const struct view_step *view_above(const struct view *v, const char *path);
+/* Returns which of the first count steps of a settled view a path lies on, or
+ * NULL: that of "/". */
+const struct view_step *view_above(const struct view *v, size_t count,
+				   const char *path);
 
 /* Whether path is dir or lies in it. */
 bool view_is_below(const char *path, const char *dir);
@@ -86,6 +88,11 @@ _must_check_ int host_view(const struct box_spec *spec, struct view *v);
 /* HOME, by its real path: the private folder, and in it tool chains and
  * settings. */
 void home_view(const struct box_spec *spec, const char *home, struct view *v);
+
+/* Makes the mount points in the private HOME that a settled view has, following
+ * no link of it. */
+_must_check_ int home_prepare(const struct box_spec *spec, int folder,
+			      struct view *v);
 
 /* --- cgroup.c ------------------------------------------------------------ */
 

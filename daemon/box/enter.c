@@ -145,7 +145,7 @@ static _noreturn_ void command_main(const struct box *b,
 	take_terminal();
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (c->has_user && c->home)
-		(void)chown(c->home, c->uid, c->gid);
+		(void)lchown(c->home, c->uid, c->gid);
 	r = drop_rights(c, b->nested);
 	if (r) {
 		tell(out, STEP_RIGHTS, r, 0);

@@ -16,12 +16,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 
@@ -278,6 +280,38 @@ static int run_bubblewrap(const struct box_spec *spec, const struct view *v,
 	return r ? r : wait_ready(in, diag);
 }
 
+/* What is to be mounted in the environment has to be there, and no link: its
+ * commands could have made it one. */
+static int check_points(const struct box_spec *spec, const struct view *v,
+			struct diag *diag)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH,
+	};
+	_cleanup_close_ int top =
+		open(spec->mount, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	for (size_t i = 0; i < v->count && top >= 0; i++) {
+		const struct view_step *s = &v->steps[i];
+		const struct view_step *up = view_above(v, i, s->path);
+		int fd;
+
+		if (!up || strcmp(up->from, spec->mount) != 0)
+			continue;
+		fd = (int)syscall(SYS_openat2, top,
+				  s->path + strlen(up->path) + 1, &how,
+				  sizeof how);
+		if (fd < 0)
+			return diag_fail(diag, -errno,
+					 "%s: not in the environment, or a "
+					 "link: %s",
+					 s->path, err_text(errno));
+		(void)close(fd);
+	}
+	return top < 0 ? -errno : 0;
+}
+
 int box_start(const struct box_spec *spec, int folder, struct diag *diag)
 {
 	_cleanup_(view_fini) struct view v = {0};
@@ -295,6 +329,10 @@ int box_start(const struct box_spec *spec, int folder, struct diag *diag)
 		r = cgroup_make(spec, folder, diag);
 	if (!r)
 		r = host_view(spec, &v);
+	if (!r)
+		r = home_prepare(spec, folder, &v);
+	if (!r)
+		r = check_points(spec, &v, diag);
 	if (!r)
 		r = run_bubblewrap(spec, &v, folder, diag);
 	for (size_t i = 0; i < v.count; i++)

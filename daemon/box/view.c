@@ -113,8 +113,8 @@ static bool shows_host(const struct view_step *s)
 	return s->kind == VIEW_RO || s->kind == VIEW_PROC;
 }
 
-static const struct view_step *above(const struct view *v, size_t count,
-				     const char *path)
+const struct view_step *view_above(const struct view *v, size_t count,
+				   const char *path)
 {
 	while (count-- > 0) {
 		const struct view_step *s = &v->steps[count];
@@ -124,11 +124,6 @@ static const struct view_step *above(const struct view *v, size_t count,
 			return s;
 	}
 	return NULL;
-}
-
-const struct view_step *view_above(const struct view *v, const char *path)
-{
-	return above(v, v->count, path);
 }
 
 static void drop(struct view_step *s)
@@ -152,7 +147,7 @@ int view_settle(struct view *v)
 			drop(s);
 			continue;
 		}
-		up = above(v, n, s->path);
+		up = view_above(v, n, s->path);
 		if (s->kind == VIEW_EMPTY && !s->keep &&
 		    !(up && shows_host(up))) {
 			drop(s);
@@ -197,7 +192,7 @@ static void option_text(struct buf *b, const struct view_step *s)
 static void option_parents(struct buf *b, const struct view *v, size_t i)
 {
 	const char *path = v->steps[i].path;
-	const struct view_step *up = above(v, i, path);
+	const struct view_step *up = view_above(v, i, path);
 	const char *slash = path + (up ? strlen(up->path) : 0);
 
 	if (up && up->kind == VIEW_RO)

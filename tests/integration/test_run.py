@@ -531,3 +531,36 @@ def test_a_busy_script_is_no_foreign_user(box):
         sh(box, "while :; do (cd src; ls | cat) > /dev/null; done",
            "--detach")
     box.run("umount", "e")
+
+
+def test_links_in_home_lead_nowhere(box):
+    """What a command plants there must not guide bubblewrap, which works with
+    more rights, at the next start. /oldroot is the host's / at that time."""
+    target = box.folder / "target"
+    target.mkdir()
+    (box.home / ".cargo/bin").mkdir(parents=True)
+    (box.home / ".rustup").mkdir()
+    (box.home / ".gitconfig").write_text("[user]\n\tname = N\n")
+    sh(box, "true")
+    box.run("kill", "e")
+    inside = box.path / "envs/e/box/home"
+    shutil.rmtree(inside / ".cargo")
+    (inside / ".rustup").rmdir()
+    (inside / ".gitconfig").unlink()
+    (inside / ".cargo").symlink_to(f"/oldroot{target}")
+    (inside / ".rustup").symlink_to(f"/oldroot{target}/made")
+    (inside / ".gitconfig").symlink_to(f"/oldroot{target}/file")
+    assert sh(box, "cat ~/.gitconfig; ls -d ~/.cargo/bin/.").out == (
+        f"[user]\n\tname = N\n{box.home}/.cargo/bin/.\n")
+    assert not os.listdir(target)
+
+
+def test_links_in_the_environment_lead_nowhere(box):
+    target = box.folder / "target"
+    target.mkdir()
+    (box.tree / "shared").mkdir()
+    sh(box, f"ln -s /oldroot{target}/made shared")
+    box.run("kill", "e")
+    assert one_line_error(sh(box, "true", "--rw", box.tree / "shared",
+                             expect=125))
+    assert not os.listdir(target)
