@@ -73,7 +73,7 @@ TOOLS = {
 def test_tools_follow_it(caches, tool):
     skip_unless(shutil.which(tool), tool)
     result = caches.finish(caches.spawn(
-        TOOLS[tool], env={**caches.env, **rows(caches)}, cwd="/"), 60)
+        TOOLS[tool], env={**caches.env, **rows(caches)}, cwd="/"), 240)
     assert result.out.startswith(str(caches.home) + "/"), result
 
 
