@@ -17,7 +17,9 @@ import mountpoint
 from conftest import skip_unless
 from helpers import one_line_error, wait_until
 
-SLEEP = "86399"  # seconds that nothing else on the machine sleeps
+# Seconds that nothing else on the machine sleeps, other runs of this included.
+SLEEP = str(1000000 + os.getpid())
+NAP, DOZE = "1" + SLEEP, "2" + SLEEP
 # Holds no pipe that a test waits for.
 LONG = f"sleep {SLEEP} > /dev/null 2>&1"
 
@@ -396,14 +398,14 @@ def test_a_shell_on_a_terminal(box):
         os.write(fd, b"stty size; echo done-$((40+2))\n")
         seen = read_until(fd, b"done-42")
         assert b"33 84" in seen, seen
-        os.write(fd, b"sleep 1000\n")
-        wait_until(lambda: sleepers("1000"), 5, "it sleeps")
+        os.write(fd, f"sleep {NAP}\n".encode())
+        wait_until(lambda: sleepers(NAP), 5, "it sleeps")
         os.write(fd, b"\x1a")
         read_until(fd, b"Stopped")
-        os.write(fd, b"kill %1; wait; sleep 1001\n")
-        wait_until(lambda: sleepers("1001"), 5, "it sleeps again")
+        os.write(fd, f"kill %1; wait; sleep {DOZE}\n".encode())
+        wait_until(lambda: sleepers(DOZE), 5, "it sleeps again")
         os.write(fd, b"\x03")
-        wait_until(lambda: not sleepers("1001"), 5, "it is interrupted")
+        wait_until(lambda: not sleepers(DOZE), 5, "it is interrupted")
         read_until(fd, b"ready:")
         os.write(fd, b"echo after-$((40+2))\n")
         read_until(fd, b"after-42")
