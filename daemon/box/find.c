@@ -81,7 +81,7 @@ int box_find(int folder, pid_t *ret_pid)
 {
 	_cleanup_close_ int fd = io_open_file(folder, "lock", O_RDWR);
 	_cleanup_close_ int pidfd = -1;
-	pid_t pid, again;
+	pid_t pid = 0, again = 0;
 	int r;
 
 	if (fd < 0)
