@@ -17,7 +17,7 @@
 #include "cli/remote.h"
 #include "cli/rescue.h"
 
-enum { OPT_ALL, OPT_DISCARD, OPT_KEEP, OPT_IGNORED, OPT_DRY_RUN };
+enum { OPT_ALL, OPT_DISCARD, OPT_KEEP, OPT_IGNORED, OPT_KILL, OPT_DRY_RUN };
 
 static const struct opt_def options[] = {
 	[OPT_ALL] = {"all", 0, OPT_FLAG, ARG_NONE, NULL,
@@ -30,6 +30,8 @@ static const struct opt_def options[] = {
 			 "all|none|SIZE",
 			 "which files that git ignores are rescued: those up "
 			 "to SIZE (10M)"},
+	[OPT_KILL] = {"kill", 0, OPT_FLAG, ARG_NONE, NULL,
+		      "end what uses it from elsewhere, too"},
 	[OPT_DRY_RUN] = {"dry-run", 0, OPT_FLAG, ARG_NONE, NULL,
 			 "only say what would happen"},
 };
@@ -250,6 +252,8 @@ static int run(struct call *c)
 		u.flags |= CTL_FLAG_DISCARD;
 	if (opt_has(a, OPT_KEEP))
 		u.flags |= CTL_FLAG_KEEP;
+	if (opt_has(a, OPT_KILL))
+		u.flags |= CTL_FLAG_KILL;
 	if (opt_has(a, OPT_DRY_RUN))
 		u.flags |= CTL_FLAG_DRY_RUN;
 	out_init(&u.out, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
@@ -270,7 +274,7 @@ const struct verb cmd_umount = {
 		"ref of the origin's git repository, and\nread back; then the "
 		"environment is removed. \"cowfs rescue\" lists rescues and "
 		"brings\nthem back. An environment that processes still use "
-		"stays mounted (exit 4); they\nare named.",
+		"stays mounted (exit 4); they\nare named; --kill ends them.",
 	.opts = options,
 	.opt_count = ARRAY_SIZE(options),
 	.arg = ARG_ENV,

@@ -113,6 +113,7 @@ enum ctl_flag {
 	CTL_FLAG_READ_ONLY = 16, /* mount */
 	CTL_FLAG_OTHERS = 32,	 /* mount: others may enter, too */
 	CTL_FLAG_VOLATILE = 64,	 /* mount: fsync waits for nothing */
+	CTL_FLAG_KILL = 128,	 /* umount: end who uses it elsewhere */
 };
 
 struct msg {

@@ -30,26 +30,23 @@ static bool is_one_of(const struct buf *pids, pid_t pid)
 	return false;
 }
 
-/* Takes the lines of a sandbox's processes out of a list of users. The sandbox
- * was looked at after the list was made: who is not in it may have ended since,
- * as what a busy script calls does all the time. */
-static void take_out(const struct buf *pids, struct keeper_reply *reply)
+void boxes_each_user(struct keeper_reply *reply, boxes_user_fn fn, void *ctx)
 {
 	size_t from = 0, to = 0;
 
 	while (from < reply->text_len) {
 		const char *line = reply->text + from;
 		const char *end = memchr(line, '\n', reply->text_len - from);
-		const size_t n =
-			end ? (size_t)(end - line) + 1 : reply->text_len - from;
+		const size_t len =
+			end ? (size_t)(end - line) : reply->text_len - from;
+		const size_t n = len + (end != NULL);
 		char number[16];
-		pid_t pid;
 
 		(void)snprintf(number, sizeof number, "%.*s",
-			       (int)MIN(n, sizeof number - 1), line);
-		pid = (pid_t)strtol(number, NULL, 10);
-		/* A mount has no process: its line stays. */
-		if (!is_one_of(pids, pid) && !(pid && box_has_ended(pid))) {
+			       (int)MIN(len, sizeof number - 1), line);
+		/* A mount has no process: its line has a dash. */
+		if (fn(ctx, (pid_t)MAX(strtol(number, NULL, 10), 0), line,
+		       len)) {
 			memmove(reply->text + to, line, n);
 			to += n;
 		}
@@ -58,40 +55,59 @@ static void take_out(const struct buf *pids, struct keeper_reply *reply)
 	reply->text_len = (uint32_t)to;
 }
 
+/* The sandbox was looked at after the list was made: who is not in it may have
+ * ended since, as what a busy script calls does all the time. */
+static bool is_other(void *ctx, pid_t pid, const char *line, size_t n)
+{
+	return !is_one_of(ctx, pid) && !(pid && box_has_ended(pid));
+}
+
 void boxes_take_out(struct server *s, const char *name,
 		    struct keeper_reply *reply)
 {
 	_cleanup_buf_ struct buf pids = {0};
 
 	if (box_processes(s->path, name, &pids) == 0)
-		take_out(&pids, reply);
+		boxes_each_user(reply, is_other, &pids);
+}
+
+int boxes_others(struct server *s, const struct envs_entry *entry,
+		 struct keeper_reply *reply)
+{
+	const struct envs_mount *m = &entry->mount;
+	struct keeper_request q = {
+		.op = KEEPER_USERS, .major = m->major, .minor = m->minor};
+	int r;
+
+	reply->text_len = 0;
+	if (m->state == ENVS_NONE)
+		return 0;
+	(void)snprintf(q.path, sizeof q.path, "%s", m->real);
+	r = link_call(s->link, &q, reply, NULL);
+	if (r < 0)
+		return r;
+	boxes_take_out(s, entry->name, reply);
+	return 0;
+}
+
+static bool add_line(void *ctx, pid_t pid, const char *line, size_t n)
+{
+	diag_add(ctx, "%.*s", (int)n, line);
+	return true;
 }
 
 static int find_others(struct server *s, const struct envs_entry *entry,
 		       struct diag *diag)
 {
 	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
-	const struct envs_mount *m = &entry->mount;
-	struct keeper_request q = {
-		.op = KEEPER_USERS, .major = m->major, .minor = m->minor};
 
 	if (!reply)
 		return -ENOMEM;
-	(void)snprintf(q.path, sizeof q.path, "%s", m->real);
-	if (m->state != ENVS_MOUNTED || link_call(s->link, &q, reply, NULL) < 0)
-		return 0;
-	boxes_take_out(s, entry->name, reply);
-	if (!reply->text_len)
+	if (entry->mount.state != ENVS_MOUNTED ||
+	    boxes_others(s, entry, reply) < 0 || !reply->text_len)
 		return 0;
 	diag_add(diag, "%s: busy", entry->name);
-	for (char *line = reply->text, *end;
-	     line < reply->text + reply->text_len; line = end + 1) {
-		end = memchr(line, '\n',
-			     (size_t)(reply->text + reply->text_len - line));
-		if (!end)
-			break;
-		diag_add(diag, "%.*s", (int)(end - line), line);
-	}
+	boxes_each_user(reply, add_line, diag);
 	return CODE_BUSY;
 }
 

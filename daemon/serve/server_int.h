@@ -149,5 +149,23 @@ void boxes_end_last(struct server *s, const char *name);
 /* Takes a sandbox's processes out of a list of an environment's users. */
 void boxes_take_out(struct server *s, const char *name,
 		    struct keeper_reply *reply);
+/* Lists who uses a mount and is not in the sandbox; nobody: no text. */
+_must_check_ int boxes_others(struct server *s, const struct envs_entry *entry,
+			      struct keeper_reply *reply);
+/* Calls back for each line of such a list, without its end; pid is 0 for what
+ * is no process. Those for which false is returned are taken out. */
+typedef bool (*boxes_user_fn)(void *ctx, pid_t pid, const char *line, size_t n);
+void boxes_each_user(struct keeper_reply *reply, boxes_user_fn fn, void *ctx);
+
+/* --- outside.c ----------------------------------------------------------- */
+
+/* Ends the processes outside of its sandbox that use an acquired environment,
+ * but not asker and what called it; adds a line for each. */
+_must_check_ int outside_end(struct server *s, const struct envs_entry *entry,
+			     pid_t asker, struct diag *diag);
+/* Says which that would be, and takes them out of a list. */
+_must_check_ int outside_would_end(const struct envs_entry *entry, pid_t asker,
+				   struct keeper_reply *reply,
+				   struct diag *diag);
 
 #endif

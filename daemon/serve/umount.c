@@ -35,6 +35,7 @@ enum {
 struct wish {
 	uint64_t flags;
 	bool rescued;
+	pid_t asker;
 	const struct msg *request;
 	struct msg *done;
 };
@@ -300,15 +301,20 @@ static int umount_rescued(struct server *s, struct envs_entry *entry,
 /* --- a dry run ----------------------------------------------------------- */
 
 static int check_users(struct server *s, struct envs_entry *entry,
-		       struct diag *diag)
+		       const struct wish *w, struct diag *diag)
 {
 	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
+	int r;
 
 	if (!reply)
 		return -ENOMEM;
-	if (ask(s, entry, KEEPER_USERS, 0, reply) < 0)
+	if (boxes_others(s, entry, reply) < 0)
 		return 0;
-	boxes_take_out(s, entry->name, reply);
+	if (w->flags & CTL_FLAG_KILL) {
+		r = outside_would_end(entry, w->asker, reply, diag);
+		if (r < 0)
+			return r;
+	}
 	if (reply->text_len == 0)
 		return 0;
 	diag_add(diag, "%s: busy", entry->name);
@@ -332,14 +338,14 @@ static int count_of(struct server *s, struct envs_entry *entry,
 	return r;
 }
 
-static int dry_run(struct server *s, struct envs_entry *entry, uint64_t flags,
-		   struct diag *diag)
+static int dry_run(struct server *s, struct envs_entry *entry,
+		   const struct wish *w, struct diag *diag)
 {
 	bool mounted = entry->mount.state != ENVS_NONE;
 	static const char rescued[] = "rescued and removed";
 	const char *what = rescued;
 	struct changes c = {0};
-	int r = mounted ? check_users(s, entry, diag) : 0;
+	int r = mounted ? check_users(s, entry, w, diag) : 0;
 
 	if (r)
 		return r;
@@ -348,9 +354,9 @@ static int dry_run(struct server *s, struct envs_entry *entry, uint64_t flags,
 		diag_add(diag, "%s: %s", entry->name, err_text(r));
 		return CODE_FAILED;
 	}
-	if (flags & CTL_FLAG_DISCARD)
+	if (w->flags & CTL_FLAG_DISCARD)
 		what = "thrown away";
-	else if (flags & CTL_FLAG_KEEP)
+	else if (w->flags & CTL_FLAG_KEEP)
 		what = "kept";
 	else if (c.paths == 0)
 		what = "removed";
@@ -366,17 +372,11 @@ static int dry_run(struct server *s, struct envs_entry *entry, uint64_t flags,
 
 /* --- the request --------------------------------------------------------- */
 
-static int umount_acquired(struct server *s, struct envs_entry *entry,
-			   const struct wish *w, struct diag *diag)
+static int end_and_umount(struct server *s, struct envs_entry *entry,
+			  const struct wish *w, struct diag *diag)
 {
-	int r;
+	int r = boxes_end(s, entry, diag);
 
-	if (entry->mount.state != ENVS_NONE &&
-	    session_wait_end(entry->mount.session, 0) == 0)
-		umount_reap(s, entry);
-	if (w->flags & CTL_FLAG_DRY_RUN)
-		return dry_run(s, entry, w->flags, diag);
-	r = boxes_end(s, entry, diag);
 	if (r)
 		return r;
 	if (w->rescued)
@@ -384,6 +384,28 @@ static int umount_acquired(struct server *s, struct envs_entry *entry,
 	if (entry->mount.state != ENVS_NONE)
 		return umount_mounted(s, entry, w, diag);
 	return umount_kept(s, entry->name, w, diag);
+}
+
+static int umount_acquired(struct server *s, struct envs_entry *entry,
+			   const struct wish *w, struct diag *diag)
+{
+	_cleanup_diag_ struct diag ended = {0};
+	const char *line;
+	int r = 0;
+
+	if (entry->mount.state != ENVS_NONE &&
+	    session_wait_end(entry->mount.session, 0) == 0)
+		umount_reap(s, entry);
+	if (w->flags & CTL_FLAG_DRY_RUN)
+		return dry_run(s, entry, w, diag);
+	if (w->flags & CTL_FLAG_KILL)
+		r = outside_end(s, entry, w->asker, &ended);
+	if (r == 0)
+		r = end_and_umount(s, entry, w, diag);
+	/* What failed comes first. */
+	for (size_t i = 0; (line = diag_line(&ended, i)); i++)
+		diag_add(diag, "%s", line);
+	return r;
 }
 
 int umount_keep(struct server *s, struct envs_entry *entry, struct diag *diag)
@@ -399,6 +421,7 @@ int umount_handle(struct server *s, const struct ctl_peer *peer,
 {
 	struct wish w = {.flags = msg_get_u64(request, CTL_TAG_FLAGS, 0),
 			 .request = request,
+			 .asker = peer->pid,
 			 .done = done};
 	struct envs_entry *entry;
 	size_t n;

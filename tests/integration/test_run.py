@@ -433,6 +433,17 @@ def test_new_in_one_go(box):
     assert box.run("--json", "ps").out == names
 
 
+def test_new_rescues_what_changed(box):
+    before = box.run("--json", "ps").out
+    result = box.run("run", "--new", "base", "--", "sh", "-c",
+                     "echo x > made; exit 7", expect=7)
+    rescue, = box.run("--json", "rescue", "ls").json()
+    assert rescue["rescue"] in result.err
+    assert box.run("--json", "ps").out == before
+    box.run("rescue", "restore", rescue["rescue"], "again")
+    assert box.sh(box.mount("again"), "cat made").out == "x\n"
+
+
 # --- the end -----------------------------------------------------------------
 
 HIDING = [
@@ -465,9 +476,24 @@ def test_umount_names_others_and_ends_nothing_then(box):
     assert re.search(r"^\d+ cat /", result.err, re.M), result
     assert "sleep" not in result.err
     assert sleepers(SLEEP)
-    box.finish(holder, 10)
-    box.run("umount", "e")
-    assert not sleepers(SLEEP)
+    result = box.run("umount", "e", "--kill")
+    assert re.search(r"e: ended \d+ cat /", result.err), result
+    assert "sleep" not in result.err and not sleepers(SLEEP)
+    holder.communicate(timeout=5)
+
+
+def test_what_is_written_at_the_end_is_rescued(box):
+    """The sandbox ends first: nobody writes any more when work is read."""
+    sh(box, "trap 'echo last > made; exit' TERM; echo up; "
+            "while :; do sleep 0.05; done > /dev/null", "--detach")
+    wait_until(lambda: not box.run("kill", "e", "--dry-run").out.startswith(
+        "e: 0 "), 5, "it runs")
+    time.sleep(0.3)  # until the trap is set; it says so to nobody
+    result = box.run("umount", "e")
+    rescue, = box.run("--json", "rescue", "ls").json()
+    assert rescue["rescue"] in result.err
+    box.run("rescue", "restore", rescue["rescue"], "again")
+    assert box.sh(box.mount("again"), "cat made").out == "last\n"
 
 
 def test_dry_runs_end_nothing(box):

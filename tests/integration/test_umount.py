@@ -204,3 +204,76 @@ def test_several_names(cowfs, tree):
     assert [r["name"] for r in cowfs.run("--json", "ps").json()] == ["b"]
     cowfs.run("umount", "b", "nowhere", expect=3)
     assert not envs(cowfs)
+
+
+# --- what uses it from elsewhere ---------------------------------------------
+
+DEAF = ("import signal, os\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n")
+
+
+def pid_of(child):
+    """Of the program that hold started: timeout's child."""
+    with open(f"/proc/{child.pid}/task/{child.pid}/children") as f:
+        return int(f.read())
+
+
+def test_kill_ends_who_holds_it_and_names_them(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    held = [hold(cowfs, point + "/src", ""), hold(cowfs, point, DEAF),
+            hold(cowfs, point, DEAF + "f = open('held', 'w'); os.chdir('/')")]
+    bystander = hold(cowfs, "/", "")
+    pids = [pid_of(child) for child in held]
+    result = cowfs.run("umount", "e", "--kill")
+    named = set(re.findall(r"^cowfs umount: e: ended (\d+) \S+ /", result.err,
+                           re.M))
+    assert named == {str(pid) for pid in pids}, result
+    assert not any(mountpoint.alive(pid) for pid in pids)
+    for child in held:
+        child.communicate(timeout=5)
+    assert bystander.poll() is None
+    end(bystander)
+    assert not envs(cowfs) and not mountpoint.mounts_below(point)
+    rescue, = cowfs.run("--json", "rescue", "ls").json()
+    assert rescue["rescue"] in result.err
+
+
+def test_kill_as_a_dry_run_ends_nobody(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    child = hold(cowfs, point, "")
+    result = cowfs.run("umount", "e", "--kill", "--dry-run")
+    assert f"e: would end {pid_of(child)} " in result.out, result
+    assert child.poll() is None
+    assert "ended" not in cowfs.run("umount", "e", expect=4).err
+    assert child.poll() is None
+    end(child)
+
+
+def test_kill_leaves_who_calls_it(cowfs, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    other = hold(cowfs, point, "")
+    holder = pid_of(other)
+    result = cowfs.sh(point, "echo $$; cowfs umount --kill e || echo $?; "
+                             "cat a.txt")
+    shell, code, text = result.out.split()
+    assert (code, text) == ("4", "alpha"), result
+    assert re.search(rf"^{shell} sh /", result.err, re.M), result
+    assert f"e: ended {holder} " in result.err and not mountpoint.alive(holder)
+    other.communicate(timeout=5)
+    cowfs.run("umount", "e", "--kill")
+    assert not envs(cowfs)
+
+
+def test_kill_in_another_mount_name_space(cowfs, as_root, tree):
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    child = cowfs.spawn(["unshare", "-m", "--propagation", "private", "sh",
+                         "-c", f"cd '{point}/src'; echo held; exec sleep 60"])
+    assert child.stdout.readline() == b"held\n"
+    cowfs.run("umount", "e", "--kill")
+    assert child.wait(5) == -signal.SIGTERM
+    child.communicate()
+    assert not envs(cowfs)
