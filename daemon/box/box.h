@@ -139,6 +139,16 @@ _must_check_ ssize_t box_signal(const char *store, const char *env, int sig);
 _must_check_ int box_processes(const char *store, const char *env,
 			       struct buf *pids);
 
+/* What the processes of a sandbox take together, without the first. */
+struct box_usage {
+	uint64_t processes;
+	uint64_t memory; /* bytes */
+	uint64_t cpu_ms; /* of the living, and whom they have waited for */
+};
+/* Nothing where there is no sandbox. */
+_must_check_ int box_usage(const char *store, const char *env,
+			   struct box_usage *ret_usage);
+
 /* Whether a process is gone, or only waits to be collected. */
 bool box_has_ended(pid_t pid);
 

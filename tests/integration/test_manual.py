@@ -175,6 +175,7 @@ def everything(shop):
     yield "ps", rows("ps")
     yield "show", rows("show", "anna")
     yield "env", rows("env", "anna")
+    yield "stat", rows("stat", "anna")
     yield "kill", rows("kill", "anna")
     yield "umount", rows("umount", "anna", "--dry-run")
     yield "save", [save_one(shop)]
