@@ -25,8 +25,9 @@
 #include <sys/types.h>
 
 enum box_net {
-	BOX_NET_HOST, /* the host's */
-	BOX_NET_NONE, /* a loopback of its own */
+	BOX_NET_HOST,	 /* the host's */
+	BOX_NET_NONE,	 /* a loopback of its own */
+	BOX_NET_PRIVATE, /* the same, with a proxy to the world */
 };
 
 enum box_share { BOX_RO, BOX_RW, BOX_HIDE };
@@ -52,6 +53,8 @@ struct box_spec {
 	const char *at;	   /* where it appears inside; absolute */
 	const char *home;  /* of whoever calls; absolute */
 	enum box_net net;
+	const char *const *allow; /* hosts of the private one: proxy_judge */
+	size_t allow_count;
 	bool nested; /* may have name spaces and mounts of its own */
 	struct box_limits limits;
 	const struct box_path *paths;
@@ -148,6 +151,9 @@ struct box_usage {
 /* Nothing where there is no sandbox. */
 _must_check_ int box_usage(const char *store, const char *env,
 			   struct box_usage *ret_usage);
+
+/* Whether text is HOST, HOST:PORT, *.DOMAIN or *. */
+bool proxy_is_rule(const char *text);
 
 /* Whether a process is gone, or only waits to be collected. */
 bool box_has_ended(pid_t pid);

@@ -105,6 +105,47 @@ _must_check_ int cgroup_join(int folder);
 /* Removes them; nobody is in them any more. */
 void cgroup_remove(int folder);
 
+/* --- relay.c, proxy.c ---------------------------------------------------- */
+
+enum { BOX_PROXY_PORT = 31280, PROXY_HOST_MAX = 255 };
+
+/* Starts what a private network needs outside, unless it runs. */
+_must_check_ int relay_start(const struct box_spec *spec, int folder, int pidfd,
+			     struct diag *diag);
+/* Returns when it has ended; the sandbox has. */
+void relay_end(int folder);
+
+/* Hosts that may be reached; none: all of the world. */
+struct proxy_rules {
+	const char *const *allow;
+	size_t count;
+};
+
+enum proxy_verdict {
+	PROXY_REFUSED,
+	PROXY_WORLD, /* but no address of the host's own */
+	PROXY_ANY,   /* named with its port */
+};
+
+/* The first line of a request. */
+struct proxy_request {
+	bool is_tunnel;
+	size_t method_len;
+	const char *rest; /* in the head, behind the host */
+	char host[PROXY_HOST_MAX + 1];
+	char port[6];
+};
+
+/* Reads a head that ends in an empty line. */
+_must_check_ int proxy_parse(const char *head, struct proxy_request *ret_q);
+enum proxy_verdict proxy_judge(const struct proxy_rules *r, const char *host,
+			       const char *port);
+struct sockaddr;
+/* Whether an address is one of the host's own: loopback, link, group. */
+bool proxy_is_refused(const struct sockaddr *at);
+/* Serves one connection to its end. */
+void proxy_serve(int fd, const struct proxy_rules *rules);
+
 /* --- start.c, enter.c, filter.c ------------------------------------------ */
 
 /* Starts a sandbox; the folder is locked by the caller. */

@@ -207,6 +207,7 @@ int box_end_locked(int folder, unsigned grace_ms, struct box_ended *ret_ended)
 		;
 	if (r <= 0)
 		return r < 0 ? -errno : -EBUSY;
+	relay_end(folder);
 	cgroup_remove(folder);
 	*ret_ended = ended;
 	return 0;

@@ -65,6 +65,8 @@ static void put_shape(const struct box_spec *spec, struct buf *b)
 	buf_printf(b, "limits %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
 		   spec->limits.memory, spec->limits.pids,
 		   spec->limits.cpus_milli);
+	for (size_t i = 0; i < spec->allow_count; i++)
+		buf_printf(b, "allow %s\n", spec->allow[i]);
 	for (size_t i = 0; i < spec->path_count; i++)
 		buf_printf(b, "%s %s\n", shares[spec->paths[i].share],
 			   spec->paths[i].path);
@@ -107,7 +109,7 @@ static void put_spaces(const struct box_spec *spec, struct buf *b)
 	put(b, "--unshare-ipc");
 	put(b, "--unshare-uts");
 	put(b, "--unshare-cgroup-try");
-	if (spec->net == BOX_NET_NONE)
+	if (spec->net != BOX_NET_HOST)
 		put(b, "--unshare-net");
 	if (geteuid() == 0) {
 		put(b, "--cap-drop");
@@ -353,6 +355,9 @@ static int join(const struct box_spec *spec, int folder, struct diag *diag,
 	if (pidfd < 0)
 		return pidfd;
 	r = check_shape(spec, folder, diag);
+	if (r < 0)
+		return r;
+	r = relay_start(spec, folder, pidfd, diag);
 	if (r < 0)
 		return r;
 	/* Opened anew: this one does not hold the lock. */

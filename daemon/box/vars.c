@@ -40,6 +40,21 @@ void box_vars_set(struct buf *vars, const char *name, const char *value)
 	buf_put(vars, value, strlen(value) + 1);
 }
 
+/* Tools ask for either case. The sandbox's own servers are reached directly. */
+static void set_proxy(struct buf *vars)
+{
+	static const char *const names[] = {"http_proxy", "https_proxy",
+					    "HTTP_PROXY", "HTTPS_PROXY"};
+	static const char own[] = "localhost,127.0.0.1,::1";
+	char url[64];
+
+	(void)snprintf(url, sizeof url, "http://127.0.0.1:%d", BOX_PROXY_PORT);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		box_vars_set(vars, names[i], url);
+	box_vars_set(vars, "no_proxy", own);
+	box_vars_set(vars, "NO_PROXY", own);
+}
+
 void box_vars(const struct box_spec *spec, uid_t uid, struct buf *vars)
 {
 	char runtime[64];
@@ -61,6 +76,8 @@ void box_vars(const struct box_spec *spec, uid_t uid, struct buf *vars)
 	box_vars_set(vars, "HOME", spec->home);
 	box_vars_set(vars, "XDG_RUNTIME_DIR", runtime);
 	box_vars_set(vars, "COWFS_ENV", spec->env);
+	if (spec->net == BOX_NET_PRIVATE)
+		set_proxy(vars);
 }
 
 char **box_vars_list(struct buf *vars)

@@ -25,6 +25,7 @@ enum {
 	RUN_SECRET,
 	RUN_USER,
 	RUN_NET,
+	RUN_ALLOW_HOST,
 	RUN_NESTED,
 	RUN_MEMORY,
 	RUN_CPUS,
@@ -39,6 +40,7 @@ struct run_spec {
 	char *at, *cwd;
 	struct box_path *paths;
 	char **texts;	   /* of paths */
+	const char **allow;
 	struct buf hidden; /* strings, each ending in NUL */
 	const char **hidden_list;
 };
