@@ -20,6 +20,7 @@
 
 #include "base/diag.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -172,6 +173,51 @@ void box_caches(const char *home, struct buf *vars);
 /* Makes an environment's HOME where it is missing, with the folders in it that
  * tools do not make. -ENOENT: no such environment. */
 _must_check_ int box_caches_make(const char *store, const char *env);
+
+/* The database server of an environment, as its record tells. No text has a
+ * newline. */
+struct box_db {
+	char dir[PATH_MAX]; /* of its data, below the environment's root */
+	char mount[4352];   /* where that was */
+	char role[64];	    /* who may connect */
+	char database[64];  /* or "" */
+	unsigned port;
+	uid_t uid;
+	gid_t gid;
+	pid_t pid;	/* 0: stopped */
+	uint64_t start; /* box_process_start */
+};
+
+/* Where a server's socket is in a sandbox. */
+#define BOX_DB_SOCKETS "/tmp/cowfs-db"
+
+/* Reads, writes the record. -ENOENT: there is none. */
+_must_check_ int box_db_read(const char *store, const char *env,
+			     struct box_db *ret_db);
+_must_check_ int box_db_write(const char *store, const char *env,
+			      const struct box_db *db);
+/* Whether the server of a record runs. */
+bool box_db_runs(const struct box_db *db);
+/* Keeps others from starting, stopping or resetting a database until it is
+ * closed. -EBUSY: somebody does. */
+_must_check_ int box_db_lock(const char *store, const char *env);
+/* Opens the file that a server's messages go to, to append and read. */
+_must_check_ int box_db_log(const char *store, const char *env);
+/* Sets the variables by which clients find it. top is where the environment's
+ * root is, host an address or a folder of sockets. */
+void box_db_vars(const struct box_db *db, const char *top, const char *host,
+		 struct buf *vars);
+/* When a process was started, in the kernel's ticks; 0: there is none. */
+uint64_t box_process_start(pid_t pid);
+
+/* What a running sandbox is like. */
+struct box_look {
+	char at[PATH_MAX]; /* where the environment appears */
+};
+/* Finds the environment's sandbox whatever it is like, if it is one of the
+ * mount as it is now. -ESRCH: there is none. */
+_must_check_ int box_join_any(const struct box_spec *spec, struct box *ret_box,
+			      struct box_look *ret_look);
 
 /* Is a sandbox's first process; what the command line calls for the hidden
  * arguments "daemon init FD". */

@@ -3,7 +3,8 @@
  * box_int.h - what the parts of a sandbox share.
  *
  * STORE/envs/NAME/box has `lock` (held, by fcntl, by the first process while it
- * lives: F_GETLK names it), `shape` (what the running one is like) and `home`.
+ * lives: F_GETLK names it), `shape` (what the running one is like), `home` and
+ * what db.c writes.
  * A flock on the folder keeps starts and ends apart.
  *
  * Contract
@@ -32,6 +33,11 @@ _must_check_ int box_lock_file(int folder);
 /* box_end for who has the folder locked. */
 _must_check_ int box_end_locked(int folder, unsigned grace_ms,
 				struct box_ended *ret_ended);
+
+/* --- db.c ---------------------------------------------------------------- */
+
+/* Stops the environment's database server, if one runs, cleanly. */
+void box_db_end(int folder);
 
 /* --- view.c -------------------------------------------------------------- */
 

@@ -2,11 +2,12 @@
 /*
  * end.c - every process of a sandbox ends, whatever it did to get away.
  *
- * How: processes are found by their pid name space, which none can leave, so
- * double forks, sessions and names do not matter. SIGTERM first; who is left
- * after the grace is killed by the kernel when the first process is: it kills
- * everything in the pid name space, and the first process is not gone before
- * all the others are.
+ * How: first a database server that `cowfs db` started gets the time to write
+ * all out. Then processes are found by their pid name space, which none can
+ * leave, so double forks, sessions and names do not matter. SIGTERM first; who
+ * is left after the grace is killed by the kernel when the first process is: it
+ * kills everything in the pid name space, and the first process is not gone
+ * before all the others are.
  */
 #include "box/box_int.h"
 
@@ -197,6 +198,7 @@ int box_end_locked(int folder, unsigned grace_ms, struct box_ended *ret_ended)
 	pidfd = box_find(folder, &init);
 	if (pidfd < 0)
 		return pidfd == -ESRCH ? 0 : pidfd;
+	box_db_end(folder);
 	r = ask_to_end(init, grace_ms, &ended.processes);
 	if (r < 0)
 		return r;

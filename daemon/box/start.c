@@ -384,6 +384,55 @@ int box_join(const struct box_spec *spec, struct diag *diag,
 	return r == -ESTALE ? -ESRCH : r;
 }
 
+/* Reads the line "at PATH" of a shape. */
+static int read_look(const struct buf *shape, struct box_look *ret_look)
+{
+	const char *at = strstr((const char *)shape->data, "\nat ");
+	size_t n = at ? strcspn(at + 4, "\n") : 0;
+
+	if (!n || n >= sizeof ret_look->at)
+		return -ESRCH;
+	memcpy(ret_look->at, at + 4, n);
+	ret_look->at[n] = 0;
+	return 0;
+}
+
+int box_join_any(const struct box_spec *spec, struct box *ret_box,
+		 struct box_look *ret_look)
+{
+	enum { SHAPE_MAX = 1 << 20 };
+	_cleanup_close_ int folder =
+		box_folder_open(spec->store, spec->env, false);
+	_cleanup_close_ int pidfd = -1;
+	_cleanup_buf_ struct buf shape = {0}, mount = {0};
+	pid_t pid;
+	int r;
+
+	if (folder < 0)
+		return folder == -ENOENT ? -ESRCH : folder;
+	pidfd = box_find(folder, &pid);
+	if (pidfd < 0)
+		return pidfd;
+	put_mount(spec, &mount);
+	r = io_read_file(folder, "shape", SHAPE_MAX, &shape);
+	if (r || !buf_str(&shape) || buf_error(&mount) ||
+	    shape.len < mount.len ||
+	    memcmp(shape.data, mount.data, mount.len) != 0)
+		return -ESRCH;
+	r = read_look(&shape, ret_look);
+	if (r)
+		return r;
+	r = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r < 0)
+		return -errno;
+	*ret_box = (struct box){
+		.pidfd = TAKE_FD(pidfd),
+		.folder = r,
+		.pid = pid,
+		.nested = strstr((char *)shape.data, "\nnested 1\n") != NULL};
+	return 0;
+}
+
 int box_open(const struct box_spec *spec, struct diag *diag,
 	     struct box *ret_box)
 {

@@ -76,6 +76,7 @@ static int run(struct call *c)
 	_cleanup_buf_ struct buf vars = {0};
 	_cleanup_out_ struct out o;
 	char home[PATH_MAX];
+	struct box_db db;
 	bool fish;
 	int r;
 
@@ -100,6 +101,8 @@ static int run(struct call *c)
 	if (opt_has(c->args, OPT_HOME))
 		box_vars_set(&vars, "HOME", home);
 	box_caches(home, &vars);
+	if (box_db_read(c->store, name, &db) == 0 && box_db_runs(&db))
+		box_db_vars(&db, db.mount, "127.0.0.1", &vars);
 	if (buf_error(&vars))
 		return call_fail_err(c, -ENOMEM, NULL, name);
 	for (size_t at = 0; at < vars.len;) {

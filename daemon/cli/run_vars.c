@@ -125,9 +125,12 @@ int run_vars(const struct call *c, const struct box_spec *spec, uid_t uid,
 	     struct buf *ret_vars)
 {
 	const struct opt_args *a = c->args;
+	struct box_db db;
 	int r = CODE_DONE;
 
 	box_vars(spec, uid, ret_vars);
+	if (box_db_read(spec->store, spec->env, &db) == 0 && box_db_runs(&db))
+		box_db_vars(&db, spec->at, BOX_DB_SOCKETS, ret_vars);
 	for (size_t i = 0; i < a->item_count && !r; i++) {
 		if (a->items[i].opt == RUN_ENV)
 			r = add_env(c, a->items[i].value, ret_vars);

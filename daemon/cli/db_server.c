@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * db_server.c - a database server in an environment's sandbox.
+ *
+ * How: pg_ctl of the cluster's version starts it, as the right user, and waits
+ * until it takes connections; the server is then an orphan of the sandbox, and
+ * ends with it whatever happens. What it says goes to STORE/envs/NAME/box/
+ * db.log, of which the last complaint is shown when it fails.
+ *
+ * A copy of a running cluster has a postmaster.pid. Its number may be anybody's
+ * in this sandbox, and PostgreSQL would take that one for its server; so the
+ * file goes when no server of this directory runs.
+ */
+#include "cli/db.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "base/io.h"
+
+enum {
+	PORT_OWN = 5432, /* in a network of its own */
+	/* Below those that the kernel gives to outgoing connections. */
+	PORT_FIRST = 21000,
+	PORT_COUNT = 11000,
+	TRIES = 3,
+	START_S = 60,
+	STOP_S = 30,
+	LIMIT_MS = 70000,
+	LOG_MAX = 1 << 20,
+	PID_MAX_BYTES = 4096,
+};
+
+/* --- commands in the sandbox --------------------------------------------- */
+
+int db_enter(struct db *d)
+{
+	_cleanup_(run_spec_fini) struct run_spec s = {0};
+	_cleanup_diag_ struct diag diag = {0};
+	struct opt_args none = {0};
+	const struct call plain = {
+		.verb = d->c->verb, .args = &none, .store = d->c->store};
+	struct box_look look;
+	int code = run_spec_make(&plain, &d->env, &s), r;
+
+	if (code)
+		return code;
+	r = box_join_any(&s.spec, &d->box, &look);
+	if (r == 0) {
+		(void)snprintf(d->at, sizeof d->at, "%s", look.at);
+		return CODE_DONE;
+	}
+	if (r != -ESRCH)
+		return call_fail_err(d->c, r, NULL, "sandbox");
+	code = run_spec_hide(&plain, &d->fd, &s);
+	if (code)
+		return code;
+	r = box_open(&s.spec, &diag, &d->box);
+	(void)snprintf(d->at, sizeof d->at, "%s", s.at);
+	return r < 0 ? call_fail_err(d->c, r, &diag, "sandbox") : CODE_DONE;
+}
+
+/* Runs argv there as the server's user, its output to the log. Returns its exit
+ * code, or a negative error. */
+static int run_inside(struct db *d, const char *dir, const char *const *argv,
+		      int log)
+{
+	_cleanup_buf_ struct buf vars = {0};
+	_cleanup_free_ char **list = NULL;
+	_cleanup_close_ int out = -1, err = -1;
+	struct box_wait wait = {.timeout_ms = LIMIT_MS};
+	char data[2 * PATH_MAX];
+	enum box_fault fault;
+	struct box_command cmd = {.argv = (char *const *)argv,
+				  .cwd = "/",
+				  .has_user = geteuid() == 0,
+				  .uid = d->uid,
+				  .gid = d->gid};
+	pid_t pid;
+	int r;
+
+	(void)snprintf(data, sizeof data, "%s/%s", d->at, dir);
+	box_vars_set(&vars, "PATH", "/usr/bin:/bin");
+	box_vars_set(&vars, "HOME", "/tmp");
+	box_vars_set(&vars, "LC_ALL", "C");
+	box_vars_set(&vars, "PGDATA", data);
+	list = box_vars_list(&vars);
+	out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (!list || out < 0 || err < 0)
+		return -ENOMEM;
+	cmd.vars = list;
+	(void)dup2(log, STDOUT_FILENO);
+	(void)dup2(log, STDERR_FILENO);
+	r = box_spawn(&d->box, &cmd, NULL, &pid, &fault);
+	(void)dup2(out, STDOUT_FILENO);
+	(void)dup2(err, STDERR_FILENO);
+	return r < 0 ? r : box_wait(pid, &wait);
+}
+
+/* --- is it running ------------------------------------------------------- */
+
+/* The innermost of a process's numbers. */
+static pid_t number_inside(pid_t pid)
+{
+	_cleanup_buf_ struct buf text = {0};
+	char path[32];
+	const char *line, *end;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+	if (io_read_file(AT_FDCWD, path, LOG_MAX, &text) < 0 || !buf_str(&text))
+		return 0;
+	line = strstr(buf_str(&text), "\nNSpid:");
+	end = line ? strchr(line + 1, '\n') : NULL;
+	while (end && end > line && *end != '\t')
+		end--;
+	return end ? (pid_t)strtol(end, NULL, 10) : 0;
+}
+
+static bool is_named(pid_t pid, const char *name)
+{
+	char path[32], text[32] = "";
+	_cleanup_close_ int fd = -1;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || io_read(fd, text, sizeof text - 1) <= 0)
+		return false;
+	text[strcspn(text, "\n")] = 0;
+	return !strcmp(text, name);
+}
+
+/* The process of the sandbox that postmaster.pid names, if it is a server. */
+static pid_t find_server(const struct db *d)
+{
+	_cleanup_buf_ struct buf text = {0}, pids = {0};
+	long want;
+
+	if (io_read_file(d->data, "postmaster.pid", PID_MAX_BYTES, &text) < 0 ||
+	    !buf_str(&text))
+		return 0;
+	want = strtol(buf_str(&text), NULL, 10);
+	if (want <= 1 || box_processes(d->c->store, d->env.name, &pids) < 0)
+		return 0;
+	for (size_t at = 0; at < pids.len; at += sizeof(pid_t)) {
+		pid_t pid;
+
+		memcpy(&pid, pids.data + at, sizeof pid);
+		if (is_named(pid, "postgres") && number_inside(pid) == want)
+			return pid;
+	}
+	return 0;
+}
+
+/* --- the port ------------------------------------------------------------ */
+
+static bool has_own_net(const struct db *d)
+{
+	struct stat own, other;
+	char path[48];
+
+	(void)snprintf(path, sizeof path, "/proc/%d/ns/net", (int)d->box.pid);
+	return stat("/proc/self/ns/net", &own) == 0 &&
+	       stat(path, &other) == 0 && own.st_ino != other.st_ino;
+}
+
+static bool is_free(unsigned port)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET,
+				.sin_port = htons((uint16_t)port),
+				.sin_addr = {htonl(INADDR_LOOPBACK)}};
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const int on = 1;
+
+	/* As PostgreSQL does: what a server left behind is in nobody's way. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	return fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof a) == 0 &&
+	       listen(fd, 1) == 0;
+}
+
+/* Environments begin at different places, so that they seldom meet; that of
+ * the record comes first. */
+static unsigned choose_port(const struct db *d)
+{
+	unsigned hash = 5381;
+
+	if (has_own_net(d))
+		return PORT_OWN;
+	if (d->has_record && d->record.port && is_free(d->record.port))
+		return d->record.port;
+	for (const char *s = d->env.path; *s; s++)
+		hash = hash * 33 + (unsigned char)*s;
+	for (unsigned i = 0; i < PORT_COUNT; i++) {
+		unsigned port = PORT_FIRST + (hash + i) % PORT_COUNT;
+
+		if (is_free(port))
+			return port;
+	}
+	return 0;
+}
+
+/* --- what went wrong ----------------------------------------------------- */
+
+/* The last line of the log since `from` that says why. */
+static void read_complaint(int log, off_t from, char *text, size_t room)
+{
+	static const char *const marks[] = {
+		"FATAL:", "PANIC:", "pg_ctl:", "could not", "ERROR:"};
+	_cleanup_free_ char *all = calloc(1, LOG_MAX + 1);
+	char *save = NULL, *line;
+
+	*text = 0;
+	if (!all || pread(log, all, LOG_MAX, from) <= 0)
+		return;
+	for (line = strtok_r(all, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		for (size_t i = 0; i < 2; i++) {
+			const char *at = strstr(line, marks[i]);
+
+			if (at)
+				(void)snprintf(text, room, "%s",
+					       at + strlen(marks[i]) + 2);
+		}
+		for (size_t i = 2; i < ARRAY_SIZE(marks) && !*text; i++)
+			if (strstr(line, marks[i]))
+				(void)snprintf(text, room, "%s", line);
+	}
+}
+
+static bool says_taken(int log, off_t from)
+{
+	_cleanup_free_ char *all = calloc(1, LOG_MAX + 1);
+
+	return all && pread(log, all, LOG_MAX, from) > 0 &&
+	       strstr(all, "Address already in use");
+}
+
+static int fail_start(const struct db *d, int code, int log, off_t from)
+{
+	char text[512];
+
+	if (code < 0)
+		return call_fail_err(d->c, code, NULL, d->dir);
+	read_complaint(log, from, text, sizeof text);
+	(void)call_fail(d->c, 0, "%s: does not start: %s", d->dir,
+			*text ? text : "no reason is known");
+	call_hint("its log is %s/envs/%s/box/db.log", d->c->store, d->env.name);
+	return CODE_FAILED;
+}
+
+/* --- start and stop ------------------------------------------------------ */
+
+/* Who may connect is not to be read from outside: names are tried. */
+static void find_role(struct db *d, int null)
+{
+	const char *given = opt_value(d->c->args, DB_ROLE);
+	const struct passwd *pw = getpwuid(d->uid);
+	const char *tried[] = {"postgres", pw ? pw->pw_name : "postgres",
+			       getenv("USER")};
+	char psql[PATH_MAX + 8], port[16];
+
+	(void)snprintf(psql, sizeof psql, "%s/psql", d->bin);
+	(void)snprintf(port, sizeof port, "%u", d->record.port);
+	(void)snprintf(d->record.role, sizeof d->record.role, "%s",
+		       given ? given : "postgres");
+	for (size_t i = 0; i < ARRAY_SIZE(tried) && !given; i++) {
+		const char *argv[] = {psql, "-XqAtw",	"-h", BOX_DB_SOCKETS,
+				      "-p", port,	"-U", tried[i],
+				      "-d", "postgres", "-c", "select 1",
+				      NULL};
+
+		if (tried[i] && run_inside(d, d->dir, argv, null) == 0) {
+			(void)snprintf(d->record.role, sizeof d->record.role,
+				       "%s", tried[i]);
+			return;
+		}
+	}
+}
+
+static int start_once(struct db *d, unsigned port, int log)
+{
+	char options[512], limit[16], program[PATH_MAX + 8];
+	const char *argv[] = {
+		"/bin/sh",	"-c",	 "mkdir -p \"$0\" && exec \"$@\"",
+		BOX_DB_SOCKETS, program, "-w",
+		"-t",		limit,	 "-o",
+		options,	"start", NULL};
+
+	/* Settings that name the machine that the cluster came from. */
+	(void)snprintf(options, sizeof options,
+		       "-p %u -k " BOX_DB_SOCKETS
+		       " -c listen_addresses=127.0.0.1 -c ssl=off"
+		       " -c logging_collector=off -c external_pid_file=",
+		       port);
+	(void)snprintf(limit, sizeof limit, "%d", START_S);
+	(void)snprintf(program, sizeof program, "%s/pg_ctl", d->bin);
+	return run_inside(d, d->dir, argv, log);
+}
+
+static int write_record(struct db *d)
+{
+	const char *database = opt_value(d->c->args, DB_DATABASE);
+	int r;
+
+	(void)snprintf(d->record.dir, sizeof d->record.dir, "%s", d->dir);
+	(void)snprintf(d->record.mount, sizeof d->record.mount, "%s",
+		       d->env.path);
+	if (database)
+		(void)snprintf(d->record.database, sizeof d->record.database,
+			       "%s", database);
+	d->record.uid = d->uid;
+	d->record.gid = d->gid;
+	r = box_db_write(d->c->store, d->env.name, &d->record);
+	d->has_record = !r;
+	return r < 0 ? call_fail_err(d->c, r, NULL, d->env.name) : CODE_DONE;
+}
+
+int db_start(struct db *d, unsigned wanted)
+{
+	_cleanup_close_ int log = box_db_log(d->c->store, d->env.name);
+	_cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	unsigned port = wanted;
+	off_t from = 0;
+	int r = -1;
+
+	if (log < 0 || null < 0)
+		return call_fail_err(d->c, log < 0 ? log : -errno, NULL,
+				     "db.log");
+	if (find_server(d))
+		return call_fail(d->c, CODE_FAILED, "%s: runs already", d->dir);
+	if (wanted && !has_own_net(d) && !is_free(wanted))
+		return call_fail(d->c, CODE_FAILED, "port %u: is taken",
+				 wanted);
+	if (unlinkat(d->data, "postmaster.pid", 0) < 0 && errno != ENOENT)
+		return call_fail_err(d->c, -errno, NULL, "postmaster.pid");
+	for (int i = 0; i < TRIES && r; i++) {
+		from = lseek(log, 0, SEEK_END);
+		if (!wanted)
+			port = choose_port(d);
+		if (!port)
+			return call_fail(d->c, CODE_FAILED, "no port is free");
+		r = start_once(d, port, log);
+		if (r && (wanted || !says_taken(log, from)))
+			break;
+	}
+	if (r)
+		return fail_start(d, r, log, from);
+	d->record.port = port;
+	d->record.pid = find_server(d);
+	d->record.start = box_process_start(d->record.pid);
+	find_role(d, null);
+	return write_record(d);
+}
+
+int db_stop(struct db *d, bool rough)
+{
+	_cleanup_close_ int log = box_db_log(d->c->store, d->env.name);
+	char limit[16], program[PATH_MAX + 8];
+	const char *argv[] = {program, "-w", "-t",
+			      limit,   "-m", rough ? "immediate" : "fast",
+			      "stop",  NULL};
+	off_t from;
+	int r;
+
+	if (log < 0)
+		return call_fail_err(d->c, log, NULL, "db.log");
+	from = lseek(log, 0, SEEK_END);
+	(void)snprintf(limit, sizeof limit, "%d", STOP_S);
+	(void)snprintf(program, sizeof program, "%s/pg_ctl", d->bin);
+	r = run_inside(d, d->record.dir, argv, log);
+	if (r) {
+		char text[512];
+
+		read_complaint(log, from, text, sizeof text);
+		return call_fail(d->c, CODE_FAILED, "%s: does not stop: %s",
+				 d->record.dir, text);
+	}
+	d->record.pid = 0;
+	return write_record(d);
+}
