@@ -114,6 +114,7 @@ def test_later_commands_find_it(db):
     assert found.out == "1000\n", found
 
 
+@pytest.mark.long  # a time, for a machine of its own
 def test_it_is_ready_in_a_second(db):
     took = []
     for _ in range(3):
@@ -123,8 +124,7 @@ def test_it_is_ready_in_a_second(db):
         took.append(time.monotonic() - began)
         db.run("db", "stop", "e")
     print("ready after", sorted(took))
-    # 1.0 on a machine of one's own; this one is shared.
-    assert min(took) < 2.0
+    assert min(took) <= 1.0
 
 
 def test_stop_ends_it_cleanly(db):
