@@ -193,8 +193,8 @@ def test_a_snapshot_of_a_running_cluster_recovers(db):
     wait_until(lambda: not mountpoint.boxes_of(db.path))
     assert "postmaster.pid" in db.inside(db.point, ["ls", "var/pg"]).out
     db.run("umount", "e", "--rescue-ignored", "all")
-    snap = db.run("--json", "rescue", "ls").json()[0]["snapshot"]
-    db.mount(snap, "g")
+    rescue = db.run("--json", "rescue", "ls").json()[0]["rescue"]
+    db.run("rescue", "restore", rescue, "g")
     db.run("db", "start", "g", "var/pg")
     assert rows(db, "g") == 1500
 
