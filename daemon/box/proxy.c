@@ -87,7 +87,7 @@ enum proxy_verdict proxy_judge(const struct proxy_rules *r, const char *host,
 		const size_t len = colon ? (size_t)(colon - p) : strlen(p);
 
 		if (!is_host(p, len, host) ||
-		    (colon && strcmp(colon + 1, port)))
+		    (colon && strcmp(colon + 1, port) != 0))
 			continue;
 		if (colon && p[0] != '*')
 			return PROXY_ANY;
