@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """db: PostgreSQL as data of a snapshot; SQLite needs nothing."""
-import glob
 import os
 import pathlib
 import shutil
@@ -14,24 +13,9 @@ import time
 import pytest
 
 import mountpoint
+from cluster import BINS, make_cluster, pg_ctl
 from conftest import skip_unless
 from helpers import one_line_error, wait_until
-
-BINS = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
-BIN = BINS[-1] if BINS else "/nonexistent"
-USER = "postgres"
-
-
-def as_user(argv):
-    return ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups",
-            "--", *map(str, argv)]
-
-
-def pg_ctl(data, *args):
-    subprocess.run(as_user([f"{BIN}/pg_ctl", "-D", data, "-w", "-s",
-                            "-o", f"-k {data} -c listen_addresses=",
-                            *args]), check=True, timeout=120, cwd="/",
-                   stdout=subprocess.DEVNULL)
 
 
 @pytest.fixture(scope="module")
@@ -43,20 +27,8 @@ def seed():
     top = pathlib.Path(tempfile.mkdtemp(prefix="cowfs-t-"))
     top.chmod(0o755)
     data = top / "pgdata"
-    data.mkdir()
-    shutil.chown(data, USER, USER)
-    subprocess.run(as_user([f"{BIN}/initdb", "-A", "trust", "-E", "UTF8",
-                            "--no-locale", "-N", "-U", USER, "-D", data]),
-                   check=True, timeout=120, cwd="/",
-                   stdout=subprocess.DEVNULL)
-    pg_ctl(data, "start")
-    try:
-        subprocess.run(as_user(
-            [f"{BIN}/psql", "-qh", data, "-c",
-             "create table t as select generate_series(1, 1000) as n"]),
-            check=True, timeout=60, cwd="/")
-    finally:
-        pg_ctl(data, "-m", "fast", "stop")
+    make_cluster(data,
+                 "create table t as select generate_series(1, 1000) as n")
     yield data
     shutil.rmtree(top)
 

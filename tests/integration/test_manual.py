@@ -7,6 +7,7 @@ import re
 import shutil
 
 import pytest
+from cluster import make_cluster
 from conftest import make_tree, skip_unless
 from helpers import HERE
 
@@ -100,6 +101,8 @@ def test_examples(shop, page):
     if page == "cowfs-save.1":
         shop.sh(shop.home / "src/shop", "git init -q; git add -A; git -c "
                 "user.name=t -c user.email=t commit -qm shop")
+    if page == "cowfs-db.1":
+        make_cluster(shop.home / "src/shop/pgdata", "create table users ()")
     shop.load(shop.home / "src/shop", "shop")
     shutil.copytree(shop.home / "src/shop", shop.home / "copy", symlinks=True)
     shop.run("tag", "shop", "shop:green")
@@ -158,6 +161,7 @@ def save_one(shop):
 def everything(shop):
     """Runs each command so that all of its keys come out."""
     tree = shop.home / "src/shop"
+    make_cluster(tree / "pgdata", "create table users ()")
 
     def rows(*args, expect=0):
         return shop.run("--json", *args, expect=expect).json()
@@ -176,6 +180,8 @@ def everything(shop):
     yield "show", rows("show", "anna")
     yield "env", rows("env", "anna")
     yield "stat", rows("stat", "anna")
+    yield "db", rows("db", "status", "anna")
+    yield "db", rows("db", "start", "--database", "shop", "anna")
     yield "kill", rows("kill", "anna")
     yield "umount", rows("umount", "anna", "--dry-run")
     yield "save", [save_one(shop)]
