@@ -39,6 +39,12 @@ struct box_path {
 	const char *path; /* absolute */
 };
 
+/* Of STORE/envs/NAME/box: the folder with a socket for each published port. */
+#define BOX_RUN "run"
+
+/* BOX_PROXY: the port of a private network's proxy, in there. */
+enum { BOX_PORTS_MAX = 64, BOX_PROXY = 31280 };
+
 /* Of all processes of a sandbox together; 0: none. */
 struct box_limits {
 	uint64_t memory; /* bytes */
@@ -58,6 +64,11 @@ struct box_spec {
 	size_t allow_count;
 	bool nested; /* may have name spaces and mounts of its own */
 	struct box_limits limits;
+	/* Published ports, where the network is private, and the address of the
+	 * host's loopback where they are to be. */
+	const uint16_t *ports;
+	size_t port_count;
+	uint32_t address; /* in the host's byte order */
 	const struct box_path *paths;
 	size_t path_count;
 	/* Paths that nobody in there may see: origins, mounts, sockets. Those
@@ -168,6 +179,16 @@ void box_vars_set(struct buf *vars, const char *name, const char *value);
  * array. NULL: out of memory. */
 char **box_vars_list(struct buf *vars);
 
+/* What they say of ports. */
+struct box_ports {
+	const uint16_t *v; /* that a server is to listen at, the first first */
+	size_t count;
+	const char *host;  /* in COWFS_URL */
+	uint16_t database; /* 0: not said */
+};
+/* Sets PORT, COWFS_PORT_0..., COWFS_URL, PGPORT. */
+void box_ports_vars(const struct box_ports *p, struct buf *vars);
+
 /* Sets those that keep the caches of tools in a HOME. */
 void box_caches(const char *home, struct buf *vars);
 /* Makes an environment's HOME where it is missing, with the folders in it that
@@ -213,6 +234,7 @@ uint64_t box_process_start(pid_t pid);
 /* What a running sandbox is like. */
 struct box_look {
 	char at[PATH_MAX]; /* where the environment appears */
+	enum box_net net;
 };
 /* Finds the environment's sandbox whatever it is like, if it is one of the
  * mount as it is now. -ESRCH: there is none. */

@@ -113,13 +113,15 @@ void cgroup_remove(int folder);
 
 /* --- relay.c, proxy.c ---------------------------------------------------- */
 
-enum { BOX_PROXY_PORT = 31280, PROXY_HOST_MAX = 255 };
+enum { PROXY_HOST_MAX = 255 };
 
 /* Starts what a private network needs outside, unless it runs. */
 _must_check_ int relay_start(const struct box_spec *spec, int folder, int pidfd,
 			     struct diag *diag);
 /* Returns when it has ended; the sandbox has. */
 void relay_end(int folder);
+/* Gives up what a process may do more than others. */
+void relay_drop_rights(void);
 
 /* Hosts that may be reached; none: all of the world. */
 struct proxy_rules {

@@ -178,8 +178,8 @@ void box_db_vars(const struct box_db *db, const char *top, const char *host,
 		box_vars_set(vars, "PGDATABASE", database);
 	(void)snprintf(text, sizeof text, "%s/%s", top, db->dir);
 	box_vars_set(vars, "PGDATA", text);
-	(void)snprintf(text, sizeof text, "postgresql://%s@127.0.0.1:%u/%s",
-		       db->role, db->port, database);
+	(void)snprintf(text, sizeof text, "postgresql://%s@%s:%u/%s", db->role,
+		       *host == '/' ? "127.0.0.1" : host, db->port, database);
 	box_vars_set(vars, "DATABASE_URL", text);
 }
 

@@ -13,7 +13,7 @@
  * up, and the same address is then connected to. Only what the user allows by
  * host and port goes there.
  */
-#include "box/box_int.h"
+#include "box/relay_int.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -30,7 +30,6 @@
 
 enum {
 	HEAD_MAX = 16384,
-	PUMP_BYTES = 16384,
 	HEAD_MS = 30000,
 	CONNECT_MS = 20000,
 	IDLE_MS = 15 * 60 * 1000,
@@ -259,73 +258,7 @@ static int open_target(const struct proxy_rules *rules,
 	return r;
 }
 
-/* --- passing on ---------------------------------------------------------- */
-
-struct flow {
-	int from, to;
-	size_t at, len; /* what of data is still to be written */
-	bool ended;	/* nothing more comes */
-	char data[PUMP_BYTES];
-};
-
-/* Moves what can be moved; -1: the connection is broken. */
-static int move(struct flow *f)
-{
-	ssize_t n;
-
-	if (!f->ended && f->len == f->at) {
-		n = recv(f->from, f->data, sizeof f->data, MSG_DONTWAIT);
-		if (n < 0 && errno != EAGAIN && errno != EINTR)
-			return -1;
-		f->at = 0;
-		f->len = n > 0 ? (size_t)n : 0;
-		f->ended = n == 0;
-		if (f->ended)
-			(void)shutdown(f->to, SHUT_WR);
-	}
-	while (f->at < f->len) {
-		n = send(f->to, f->data + f->at, f->len - f->at,
-			 MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (n < 0)
-			return errno == EAGAIN || errno == EINTR ? 0 : -1;
-		f->at += (size_t)n;
-	}
-	return 0;
-}
-
-static void want(const struct flow *f, struct pollfd *from, struct pollfd *to)
-{
-	if (f->at < f->len)
-		to->events |= POLLOUT;
-	else if (!f->ended)
-		from->events |= POLLIN;
-}
-
-static void pump(int a, int b)
-{
-	_cleanup_free_ struct flow *f = calloc(2, sizeof *f);
-
-	if (!f)
-		return;
-	f[0].from = f[1].to = a;
-	f[0].to = f[1].from = b;
-	while (!f[0].ended || !f[1].ended || f[0].at < f[0].len ||
-	       f[1].at < f[1].len) {
-		struct pollfd p[2] = {{.fd = a}, {.fd = b}};
-
-		want(&f[0], &p[0], &p[1]);
-		want(&f[1], &p[1], &p[0]);
-		/* A side that nothing is wanted of says only that it broke. */
-		if (!p[0].events)
-			p[0].fd = -1;
-		if (!p[1].events)
-			p[1].fd = -1;
-		if (poll(p, 2, IDLE_MS) <= 0)
-			return;
-		if (move(&f[0]) < 0 || move(&f[1]) < 0)
-			return;
-	}
-}
+/* --- answers ------------------------------------------------------------ */
 
 static void answer(int fd, const char *status, const char *text)
 {
@@ -396,5 +329,5 @@ void proxy_serve(int fd, const struct proxy_rules *rules)
 	if (to < 0)
 		answer_failure(fd, to);
 	else if (!begin(fd, to, head, head + n, len - (size_t)n, &q))
-		pump(fd, to);
+		pump(fd, to, IDLE_MS);
 }

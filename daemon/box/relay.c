@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * relay.c - the way out of a sandbox with a network of its own.
+ * relay.c - the way out of a sandbox with a network of its own, and into it.
  *
- * How: one process beside the sandbox, outside of it. A helper joins the
- * sandbox's name spaces, makes a listening socket there and hands it over: a
- * socket stays in the name space that it was made in, so connections come from
- * inside and go on from outside (proxy.c). It works without root and without a
- * tun device.
+ * How: one process beside the sandbox, outside of it, with a helper that makes
+ * sockets in the sandbox's network (inside.c): one that listens there, whose
+ * connections go on from outside (proxy.c), and one for each connection that
+ * comes to a published port (forward.c). It works without root and without a
+ * tun device. A thread for each connection: none waits for another one.
  *
  * The relay holds a lock, by which it is found, and ends when the sandbox's
  * first process does. One that was killed is started anew by the next command.
  * It has no rights, no descriptor of the caller's, and is nobody's child.
  */
-#include "box/box_int.h"
+#include "box/relay_int.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -34,128 +32,80 @@
 
 enum {
 	CONNECTIONS_MAX = 256,
-	BACKLOG = 128,
+	FORWARDS_MAX = 512,
 	STACK_BYTES = 256 * 1024,
 	START_MS = 10000,
 	END_MS = 2000,
 	POLL_MS = 2,
 };
 
-/* --- a socket made inside ------------------------------------------------ */
-
-static int make_listener(void)
-{
-	const struct sockaddr_in at = {
-		.sin_family = AF_INET,
-		.sin_port = htons(BOX_PROXY_PORT),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
-	_cleanup_close_ int fd =
-		socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	const int on = 1;
-
-	/* Connections of a relay that was killed may linger. */
-	if (fd < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
-	    bind(fd, (const struct sockaddr *)&at, sizeof at) < 0 ||
-	    listen(fd, BACKLOG) < 0)
-		return -errno;
-	return TAKE_FD(fd);
-}
-
-union control {
-	struct cmsghdr head;
-	char room[CMSG_SPACE(sizeof(int))];
-};
-
-/* Sends an error, or a descriptor. */
-static void send_result(int to, int fd)
-{
-	union control control = {0};
-	struct iovec part = {.iov_base = &fd, .iov_len = sizeof fd};
-	struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
-
-	if (fd >= 0) {
-		m.msg_control = &control;
-		m.msg_controllen = sizeof control;
-		control.head.cmsg_level = SOL_SOCKET;
-		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(sizeof fd);
-		memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
-	}
-	(void)sendmsg(to, &m, MSG_NOSIGNAL);
-}
-
-static int receive_result(int from)
-{
-	union control control = {0};
-	int result = -EIO;
-	struct iovec part = {.iov_base = &result, .iov_len = sizeof result};
-	struct msghdr m = {.msg_iov = &part,
-			   .msg_iovlen = 1,
-			   .msg_control = &control,
-			   .msg_controllen = sizeof control};
-
-	if (recvmsg(from, &m, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof result)
-		return -EIO;
-	if (result < 0)
-		return result;
-	if (!m.msg_controllen || control.head.cmsg_type != SCM_RIGHTS)
-		return -EIO;
-	memcpy(&result, CMSG_DATA(&control.head), sizeof result);
-	return result;
-}
-
-/* The listening socket of a sandbox. */
-static int listen_inside(int pidfd)
-{
-	const int spaces = CLONE_NEWNET | (geteuid() ? CLONE_NEWUSER : 0);
-	int s[2], fd;
-	pid_t pid;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s) < 0)
-		return -errno;
-	pid = fork();
-	if (pid == 0) {
-		fd = setns(pidfd, spaces) < 0 ? -errno : make_listener();
-		send_result(s[1], fd);
-		_exit(0);
-	}
-	(void)close(s[1]);
-	fd = pid < 0 ? -EAGAIN : receive_result(s[0]);
-	(void)close(s[0]);
-	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	return fd;
-}
-
 /* --- the process --------------------------------------------------------- */
+
+/* What connections go to; each kind has its own bound, so that none of a
+ * sandbox's processes can keep the host out. */
+enum side { TO_WORLD, TO_PORT };
 
 static struct {
 	pthread_mutex_t lock;
-	size_t count; /* protected by lock */
+	size_t count[2]; /* protected by lock */
 	struct proxy_rules rules;
+	struct forward ports;
+	pthread_attr_t attr;
 } relay = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+struct connection {
+	int fd;
+	uint16_t port; /* 0: to the world */
+};
+
+static enum side side_of(const struct connection *c)
+{
+	return c->port ? TO_PORT : TO_WORLD;
+}
+
+/* Says whether there is room for one more. */
+static bool count_up(enum side side)
+{
+	static const size_t most[] = {[TO_WORLD] = CONNECTIONS_MAX,
+				      [TO_PORT] = FORWARDS_MAX};
+	bool fits;
+
+	(void)pthread_mutex_lock(&relay.lock);
+	fits = relay.count[side] < most[side];
+	relay.count[side] += fits;
+	(void)pthread_mutex_unlock(&relay.lock);
+	return fits;
+}
+
+static void end_connection(struct connection *c)
+{
+	const enum side side = side_of(c);
+
+	(void)close(c->fd);
+	free(c);
+	(void)pthread_mutex_lock(&relay.lock);
+	relay.count[side]--;
+	(void)pthread_mutex_unlock(&relay.lock);
+}
 
 static void *connection_main(void *arg)
 {
-	const int fd = (int)(intptr_t)arg;
+	struct connection *c = arg;
 
-	proxy_serve(fd, &relay.rules);
-	(void)close(fd);
-	(void)pthread_mutex_lock(&relay.lock);
-	relay.count--;
-	(void)pthread_mutex_unlock(&relay.lock);
+	if (c->port)
+		forward_serve(c->fd, c->port);
+	else
+		proxy_serve(c->fd, &relay.rules);
+	end_connection(c);
 	return NULL;
 }
 
-/* One connection more; refused where there are too many, so that none of a
- * sandbox's processes can stop the others for good. */
-static void take_connection(int listener, const pthread_attr_t *attr)
+/* One connection more; refused where there are too many. */
+static void take_connection(int listener, uint16_t port)
 {
 	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	struct connection *c;
 	pthread_t thread;
-	bool full;
 
 	if (fd < 0) {
 		/* Out of descriptors: not a busy loop. */
@@ -163,41 +113,57 @@ static void take_connection(int listener, const pthread_attr_t *attr)
 			(void)poll(NULL, 0, POLL_MS);
 		return;
 	}
-	(void)pthread_mutex_lock(&relay.lock);
-	full = relay.count >= CONNECTIONS_MAX;
-	relay.count += !full;
-	(void)pthread_mutex_unlock(&relay.lock);
-	if (!full && !pthread_create(&thread, attr, connection_main,
-				     (void *)(intptr_t)fd))
+	c = malloc(sizeof *c);
+	if (c)
+		*c = (struct connection){.fd = fd, .port = port};
+	if (!c || !count_up(side_of(c))) {
+		pump_reset(fd);
+		(void)close(fd);
+		free(c);
 		return;
-	(void)close(fd);
-	if (full)
-		return;
-	(void)pthread_mutex_lock(&relay.lock);
-	relay.count--;
-	(void)pthread_mutex_unlock(&relay.lock);
-}
-
-static _noreturn_ void serve(int listener, int pidfd)
-{
-	struct pollfd p[] = {{.fd = listener, .events = POLLIN},
-			     {.fd = pidfd, .events = POLLIN}};
-	pthread_attr_t attr;
-
-	(void)pthread_attr_init(&attr);
-	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-	for (;;) {
-		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno != EINTR)
-			_exit(1);
-		if (p[1].revents)
-			_exit(0); /* the sandbox has ended */
-		if (p[0].revents)
-			take_connection(listener, &attr);
+	}
+	if (pthread_create(&thread, &relay.attr, connection_main, c)) {
+		pump_reset(fd);
+		end_connection(c);
 	}
 }
 
-static void drop_rights(void)
+static _noreturn_ void leave(int run, int code)
+{
+	if (run >= 0)
+		forward_remove(run, &relay.ports);
+	inside_end();
+	_exit(code);
+}
+
+static _noreturn_ void serve(int listener, int pidfd, int run)
+{
+	enum { PIDFD, HELPER, PROXY, PORTS };
+	struct pollfd p[PORTS + FORWARD_MAX] = {
+		[PIDFD] = {.fd = pidfd, .events = POLLIN},
+		[HELPER] = {.fd = inside_fd()}, /* its end */
+		[PROXY] = {.fd = listener, .events = POLLIN},
+	};
+
+	for (size_t i = 0; i < relay.ports.count; i++)
+		p[PORTS + i] = (struct pollfd){.fd = relay.ports.v[i].fd,
+					       .events = POLLIN};
+	for (;;) {
+		if (poll(p, PORTS + relay.ports.count, -1) < 0 &&
+		    errno != EINTR)
+			leave(run, 1);
+		if (p[PIDFD].revents || p[HELPER].revents)
+			leave(run, 0); /* the sandbox has ended */
+		if (p[PROXY].revents)
+			take_connection(listener, 0);
+		for (size_t i = 0; i < relay.ports.count; i++)
+			if (p[PORTS + i].revents)
+				take_connection(p[PORTS + i].fd,
+						relay.ports.v[i].port);
+	}
+}
+
+void relay_drop_rights(void)
 {
 	struct __user_cap_header_struct head = {
 		.version = _LINUX_CAPABILITY_VERSION_3};
@@ -228,14 +194,21 @@ static int keep_only(int *fds, size_t count)
 	return 0;
 }
 
-static _noreturn_ void relay_main(const struct box_spec *spec, int folder,
-				  int pidfd, int out)
+/* A connection takes two. */
+static void raise_limit(void)
 {
-	enum { FD_OUT, FD_PIDFD, FD_LOCK, FD_COUNT };
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	int fds[FD_COUNT] = {out, pidfd,
-			     io_open_file(folder, "relay", O_RDWR | O_CREAT)};
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC), r, listener;
+	const rlim_t want = 3 * (CONNECTIONS_MAX + FORWARDS_MAX);
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < want) {
+		l.rlim_cur = MIN(want, l.rlim_max);
+		(void)setrlimit(RLIMIT_NOFILE, &l);
+	}
+}
+
+static void detach(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	for (int i = 1; i < NSIG; i++)
 		(void)signal(i, SIG_DFL);
@@ -245,19 +218,43 @@ static _noreturn_ void relay_main(const struct box_spec *spec, int folder,
 	(void)prctl(PR_SET_NAME, "cowfs-relay");
 	for (int i = 0; null >= 0 && i <= 2; i++)
 		(void)dup2(null, i);
-	r = chdir("/") < 0 ? -errno : keep_only(fds, FD_COUNT);
+	raise_limit();
+	(void)pthread_attr_init(&relay.attr);
+	(void)pthread_attr_setdetachstate(&relay.attr, PTHREAD_CREATE_DETACHED);
+	(void)pthread_attr_setstacksize(&relay.attr, STACK_BYTES);
+}
+
+static _noreturn_ void relay_main(const struct box_spec *spec, int folder,
+				  int pidfd, int out)
+{
+	enum { FD_OUT, FD_PIDFD, FD_LOCK, FD_RUN, FD_PORTS };
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	struct forward *f = &relay.ports;
+	int fds[FD_PORTS + FORWARD_MAX] = {
+		out, pidfd, io_open_file(folder, "relay", O_RDWR | O_CREAT),
+		f->count ? openat(folder, BOX_RUN, O_PATH | O_CLOEXEC) : folder};
+	int r, listener;
+
+	detach();
+	for (size_t i = 0; i < f->count; i++)
+		fds[FD_PORTS + i] = f->v[i].fd;
+	r = chdir("/") < 0 ? -errno : keep_only(fds, FD_PORTS + f->count);
+	for (size_t i = 0; i < f->count; i++)
+		f->v[i].fd = fds[FD_PORTS + i];
 	/* A lock ends with the first close of its file: taken last. */
 	if (!r && fcntl(fds[FD_LOCK], F_SETLK, &lock) < 0)
 		r = -errno;
-	listener = r ? r : listen_inside(fds[FD_PIDFD]);
+	if (!r)
+		r = inside_start(fds[FD_PIDFD]);
+	listener = r ? r : inside_socket(INSIDE_PROXY);
 	relay.rules = (struct proxy_rules){.allow = spec->allow,
 					   .count = spec->allow_count};
-	drop_rights();
+	relay_drop_rights();
 	(void)!write(r ? out : fds[FD_OUT], &listener, sizeof listener);
 	if (listener < 0)
-		_exit(1);
+		leave(-1, 1);
 	(void)close(fds[FD_OUT]);
-	serve(listener, fds[FD_PIDFD]);
+	serve(listener, fds[FD_PIDFD], fds[FD_RUN]);
 }
 
 /* --- from outside -------------------------------------------------------- */
@@ -301,8 +298,13 @@ int relay_start(const struct box_spec *spec, int folder, int pidfd,
 
 	if (spec->net != BOX_NET_PRIVATE || find_relay(folder))
 		return 0;
-	if (pipe2(p, O_CLOEXEC) < 0)
+	r = forward_listen(spec, folder, diag, &relay.ports);
+	if (r < 0)
+		return r;
+	if (pipe2(p, O_CLOEXEC) < 0) {
+		forward_close(&relay.ports);
 		return -errno;
+	}
 	in = p[0];
 	pid = fork();
 	if (pid == 0) {
@@ -314,6 +316,7 @@ int relay_start(const struct box_spec *spec, int folder, int pidfd,
 	}
 	r = pid < 0 ? -errno : 0;
 	(void)close(p[1]);
+	forward_close(&relay.ports);
 	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	return r ? r : wait_started(in, diag);

@@ -384,14 +384,16 @@ int box_join(const struct box_spec *spec, struct diag *diag,
 	return r == -ESTALE ? -ESRCH : r;
 }
 
-/* Reads the line "at PATH" of a shape. */
+/* Reads the lines "at PATH" and "net N" of a shape. */
 static int read_look(const struct buf *shape, struct box_look *ret_look)
 {
 	const char *at = strstr((const char *)shape->data, "\nat ");
+	const char *net = strstr((const char *)shape->data, "\nnet ");
 	size_t n = at ? strcspn(at + 4, "\n") : 0;
 
-	if (!n || n >= sizeof ret_look->at)
+	if (!n || n >= sizeof ret_look->at || !net)
 		return -ESRCH;
+	ret_look->net = (enum box_net)strtol(net + 5, NULL, 10);
 	memcpy(ret_look->at, at + 4, n);
 	ret_look->at[n] = 0;
 	return 0;
@@ -451,7 +453,13 @@ int box_open(const struct box_spec *spec, struct diag *diag,
 	if (r < 0 && r != -ESRCH)
 		return r;
 	r = box_start(spec, folder, diag);
-	return r ? r : join(spec, folder, diag, ret_box);
+	if (r)
+		return r;
+	r = join(spec, folder, diag, ret_box);
+	/* One that lacks its proxy or its ports is of no use. */
+	if (r < 0)
+		(void)!box_end_locked(folder, 0, &ended);
+	return r;
 }
 
 void box_close(struct box *b)

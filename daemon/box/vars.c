@@ -48,7 +48,7 @@ static void set_proxy(struct buf *vars)
 	static const char own[] = "localhost,127.0.0.1,::1";
 	char url[64];
 
-	(void)snprintf(url, sizeof url, "http://127.0.0.1:%d", BOX_PROXY_PORT);
+	(void)snprintf(url, sizeof url, "http://127.0.0.1:%d", BOX_PROXY);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		box_vars_set(vars, names[i], url);
 	box_vars_set(vars, "no_proxy", own);
@@ -78,6 +78,32 @@ void box_vars(const struct box_spec *spec, uid_t uid, struct buf *vars)
 	box_vars_set(vars, "COWFS_ENV", spec->env);
 	if (spec->net == BOX_NET_PRIVATE)
 		set_proxy(vars);
+}
+
+static void set_number(struct buf *vars, const char *name, unsigned n)
+{
+	char text[16];
+
+	(void)snprintf(text, sizeof text, "%u", n);
+	box_vars_set(vars, name, text);
+}
+
+void box_ports_vars(const struct box_ports *p, struct buf *vars)
+{
+	char text[64];
+
+	for (size_t i = 0; i < p->count; i++) {
+		(void)snprintf(text, sizeof text, "COWFS_PORT_%zu", i);
+		set_number(vars, text, p->v[i]);
+	}
+	if (p->count) {
+		set_number(vars, "PORT", p->v[0]);
+		(void)snprintf(text, sizeof text, "http://%s:%u", p->host,
+			       p->v[0]);
+		box_vars_set(vars, "COWFS_URL", text);
+	}
+	if (p->database)
+		set_number(vars, "PGPORT", p->database);
 }
 
 char **box_vars_list(struct buf *vars)

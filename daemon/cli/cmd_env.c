@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/name.h"
 #include "box/box.h"
+#include "box/ports.h"
 #include "cli/remote.h"
 
 enum { OPT_SHELL, OPT_HOME };
@@ -70,13 +70,40 @@ static int read_shell(const struct call *c, bool *ret_fish)
 	return CODE_DONE;
 }
 
+static bool is_published(const struct ports_row *p, unsigned port)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (p->v[i] == port)
+			return true;
+	return false;
+}
+
+/* Ports and the database, where they are reached from here. A database in a
+ * private network is, when its port is published. */
+static void set_places(const struct call *c, const struct remote_env *e,
+		       struct buf *vars)
+{
+	const enum box_net net = ports_net(c, e);
+	char address[BOX_ADDRESS_BYTES];
+	struct box_db db;
+
+	ports_vars_outside(&e->ports, net, vars);
+	if (box_db_read(c->store, e->name, &db) < 0 || !box_db_runs(&db))
+		return;
+	box_address_text(e->ports.address, address);
+	if (net == BOX_NET_HOST)
+		box_db_vars(&db, db.mount, "127.0.0.1", vars);
+	else if (e->ports.address && is_published(&e->ports, db.port))
+		box_db_vars(&db, db.mount, address, vars);
+}
+
 static int run(struct call *c)
 {
 	const char *name = c->args->args[0];
 	_cleanup_buf_ struct buf vars = {0};
 	_cleanup_out_ struct out o;
 	char home[PATH_MAX];
-	struct box_db db;
+	struct remote_env e;
 	bool fish;
 	int r;
 
@@ -84,8 +111,9 @@ static int run(struct call *c)
 	r = read_shell(c, &fish);
 	if (r)
 		return r;
-	if (!name_is_label(name))
-		return call_bad_name(c, name, "name of an environment");
+	r = remote_list_one(c, name, &e);
+	if (r)
+		return r;
 	r = box_caches_make(c->store, name);
 	if (r == -ENOENT || r == -ENOTDIR)
 		return call_fail(c, CODE_FAILED, "%s: unknown environment",
@@ -101,8 +129,7 @@ static int run(struct call *c)
 	if (opt_has(c->args, OPT_HOME))
 		box_vars_set(&vars, "HOME", home);
 	box_caches(home, &vars);
-	if (box_db_read(c->store, name, &db) == 0 && box_db_runs(&db))
-		box_db_vars(&db, db.mount, "127.0.0.1", &vars);
+	set_places(c, &e, &vars);
 	if (buf_error(&vars))
 		return call_fail_err(c, -ENOMEM, NULL, name);
 	for (size_t at = 0; at < vars.len;) {

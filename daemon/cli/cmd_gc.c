@@ -36,6 +36,7 @@ static const struct out_col columns[] = {
 	{"segments", NULL, OUT_COUNT},	 {"freed_bytes", NULL, OUT_SIZE},
 	{"compressed", NULL, OUT_COUNT}, {"live_objects", NULL, OUT_COUNT},
 	{"live_bytes", NULL, OUT_SIZE},	 {"dry_run", NULL, OUT_BOOL},
+	{"leases", NULL, OUT_COUNT},
 };
 
 static void say_waiting(void *ctx)
@@ -76,6 +77,7 @@ static int print_result(const struct call *c, const struct gc_result *res,
 			    out_num(res->live_objects),
 			    out_num(res->live_bytes),
 			    out_num(dry_run),
+			    out_num(res->leases),
 		    });
 	out_printf(&o,
 		   "%s %sfreed: %" PRIu64 " snapshots, %" PRIu64
@@ -85,6 +87,10 @@ static int print_result(const struct call *c, const struct gc_result *res,
 	if (res->compressed)
 		out_printf(&o, "%" PRIu64 " objects deflated\n",
 			   res->compressed);
+	if (res->leases)
+		out_printf(&o, "%" PRIu64 " leases of environments that are "
+			       "gone\n",
+			   res->leases);
 	return call_finish(c, &o, code);
 }
 

@@ -29,6 +29,8 @@ enum {
 	OPT_VOLATILE,
 	OPT_QUOTA,
 	OPT_TTL,
+	OPT_NET,
+	OPT_PORT,
 	OPT_RO,
 	OPT_BRANCH,
 	OPT_NEW_BRANCH,
@@ -49,6 +51,10 @@ static const struct opt_def options[] = {
 		       "it may store so many bytes and make so many inodes"},
 	[OPT_TTL] = {"ttl", 0, OPT_VALUE, ARG_TEXT, "TIME",
 		     "unmount and keep it after so long"},
+	[OPT_NET] = {"net", 0, OPT_VALUE, ARG_TEXT, "NET",
+		     "the network of commands: host, private or none"},
+	[OPT_PORT] = {"port", 0, OPT_LIST, ARG_TEXT, "PORT",
+		      "a port that the host is to reach"},
 	[OPT_RO] = {"ro", 0, OPT_FLAG, ARG_NONE, NULL, "read-only, this time"},
 	[OPT_BRANCH] = {"branch", 0, OPT_VALUE, ARG_TEXT, "BRANCH",
 			"switch the environment's repository to this branch"},
@@ -75,6 +81,7 @@ struct target {
 	char *path; /* of what was imported */
 	bool read_only;
 	struct limits limits;
+	struct ports_wish ports;
 };
 
 static void target_fini(struct target *t)
@@ -196,6 +203,7 @@ static int mount_target(const struct call *c, const struct target *t)
 	if (flags)
 		msg_put_u64(&request, CTL_TAG_FLAGS, flags);
 	limits_ask(&request, &t->limits);
+	ports_ask(&request, &t->ports);
 	r = remote_call(c, &fd, &request, NULL, NULL, &done);
 	if (r)
 		return r;
@@ -223,6 +231,8 @@ static int run(struct call *c)
 	if (!r)
 		r = limits_parse(c, opt_value(a, OPT_QUOTA),
 				 opt_value(a, OPT_TTL), &t.limits);
+	if (r == 0)
+		r = ports_parse(c, OPT_NET, OPT_PORT, &t.ports);
 	if (r == 0)
 		r = check_branch(c, &t);
 	if (r)
@@ -256,7 +266,7 @@ const struct verb cmd_mount = {
 	.text = "SNAPSHOT is a name, NAME:TAG, an id or its start, or an "
 		"environment that is kept.\nAn argument with a '/' is a "
 		"directory, which is imported first. Without ENV a\nname is "
-		"made up.\n\n" LIMITS_HELP,
+		"made up.\n\n" LIMITS_HELP "\n" PORTS_HELP,
 	.opts = options,
 	.opt_count = ARRAY_SIZE(options),
 	.arg = ARG_SNAPSHOT,

@@ -54,6 +54,8 @@ static const struct opt_def options[] = {
 		      "run as this user; for root"},
 	[RUN_NET] = {"net", 0, OPT_VALUE, ARG_CHOICE, "NET",
 		     "the network: host, private or none"},
+	[RUN_PORT] = {"port", 0, OPT_LIST, ARG_TEXT, "PORT",
+		      "with --new: a port that the host is to reach"},
 	[RUN_ALLOW_HOST] = {"allow-host", 0, OPT_LIST, ARG_TEXT, "HOST",
 			    "a host that the private network may reach"},
 	[RUN_NESTED] = {"nested", 0, OPT_FLAG, ARG_NONE, NULL,
@@ -74,8 +76,10 @@ struct run {
 	const struct call *c;
 	int fd; /* to the server */
 	struct remote_env env;
+	struct ports_wish ports; /* of --new */
 	struct run_spec s;
-	struct buf vars;
+	struct box box;
+	struct buf own, vars; /* what options set, and all */
 	char **vars_list, **argv;
 	struct box_command cmd;
 	struct box_wait wait;
@@ -85,9 +89,13 @@ static void run_fini(struct run *r)
 {
 	if (r->fd >= 0)
 		(void)close(r->fd);
+	box_close(&r->box);
 	run_spec_fini(&r->s);
+	if (r->own.len)
+		explicit_bzero(r->own.data, r->own.len);
 	if (r->vars.len)
 		explicit_bzero(r->vars.data, r->vars.len);
+	buf_fini(&r->own);
 	buf_fini(&r->vars);
 	free((void *)r->vars_list);
 	free((void *)r->argv);
@@ -95,15 +103,16 @@ static void run_fini(struct run *r)
 
 /* --- the environment ----------------------------------------------------- */
 
-static int ask_mount(struct run *r, const char *ref, const char *name)
+static int ask_mount(struct run *r, const char *ref,
+		     const struct ports_wish *fresh)
 {
 	_cleanup_msg_ struct msg request = {0}, done = {0};
 	int code;
 
 	msg_begin(&request, CTL_MOUNT);
 	msg_put_str(&request, CTL_TAG_REF, ref);
-	if (name)
-		msg_put_str(&request, CTL_TAG_NAME, name);
+	if (fresh)
+		ports_ask(&request, fresh);
 	code = remote_call(r->c, &r->fd, &request, NULL, NULL, &done);
 	if (!code)
 		remote_read_env(&done, &r->env);
@@ -136,7 +145,7 @@ static int find_env(struct run *r)
 					 "%s: unknown snapshot", fresh);
 		code = remote_connect(r->c, &r->fd);
 		if (!code)
-			code = ask_mount(r, fresh, NULL);
+			code = ask_mount(r, fresh, &r->ports);
 		(void)snprintf(name, sizeof name, "%s", r->env.name);
 		return code ? code : ask_show(r, name);
 	}
@@ -240,13 +249,9 @@ static int find_command(struct run *r)
 	if (!code)
 		code = find_timeout(r);
 	if (!code)
-		code = run_vars(r->c, &r->s.spec, r->cmd.uid, &r->vars);
+		code = run_vars_own(r->c, &r->own);
 	if (code)
 		return code;
-	r->vars_list = box_vars_list(&r->vars);
-	if (!r->vars_list)
-		return call_fail_err(r->c, -ENOMEM, NULL, "run");
-	r->cmd.vars = r->vars_list;
 	r->cmd.cwd = r->s.cwd;
 	if (strncmp(r->s.spec.home, r->s.at, strlen(r->s.at)) != 0)
 		r->cmd.home = r->s.spec.home;
@@ -255,18 +260,19 @@ static int find_command(struct run *r)
 
 /* --- running it ---------------------------------------------------------- */
 
-static int open_box(struct run *r, struct box *ret_box)
+/* The sandbox, and the variables, which tell of its network. */
+static int open_box(struct run *r)
 {
-	_cleanup_diag_ struct diag diag = {0};
-	int err = box_join(&r->s.spec, &diag, ret_box), code;
+	int code = run_box_open(r->c, &r->fd, &r->s, &r->box);
 
-	if (err == -ESRCH) {
-		code = run_spec_hide(r->c, &r->fd, &r->s);
-		if (code)
-			return code;
-		err = box_open(&r->s.spec, &diag, ret_box);
-	}
-	return err < 0 ? call_fail_err(r->c, err, &diag, "sandbox") : CODE_DONE;
+	if (code)
+		return code;
+	run_vars(&r->s, r->cmd.uid, &r->own, &r->vars);
+	r->vars_list = box_vars_list(&r->vars);
+	if (!r->vars_list)
+		return call_fail_err(r->c, -ENOMEM, NULL, "run");
+	r->cmd.vars = r->vars_list;
+	return CODE_DONE;
 }
 
 static int spawn(struct run *r, pid_t *ret_pid)
@@ -275,16 +281,13 @@ static int spawn(struct run *r, pid_t *ret_pid)
 				    [BOX_NO_FILE] = CODE_NO_FILE,
 				    [BOX_NO_EXEC] = CODE_NO_EXEC};
 	_cleanup_diag_ struct diag diag = {0};
-	_cleanup_box_ struct box box = {0};
 	enum box_fault fault;
 	int err;
 
-	if (open_box(r, &box))
-		return CODE_OURS;
 	/* The command must not have it, nor keep the server from ending. */
 	if (r->fd >= 0)
 		(void)close(TAKE_FD(r->fd));
-	err = box_spawn(&box, &r->cmd, &diag, ret_pid, &fault);
+	err = box_spawn(&r->box, &r->cmd, &diag, ret_pid, &fault);
 	if (!err)
 		return CODE_DONE;
 	(void)call_fail_err(r->c, err, &diag, r->cmd.argv[0]);
@@ -297,6 +300,8 @@ static int run_here(struct run *r)
 	int code;
 
 	box_block_signals();
+	if (open_box(r))
+		return CODE_OURS;
 	code = spawn(r, &pid);
 	if (code)
 		return code;
@@ -335,6 +340,8 @@ static int run_detached(struct run *r)
 	int p[2], code;
 	pid_t pid;
 
+	if (open_box(r))
+		return CODE_OURS;
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return call_fail_err(r->c, -errno, NULL, "pipe"), CODE_OURS;
 	in = p[0];
@@ -384,6 +391,10 @@ static int check_usage(const struct call *c)
 	if (opt_has(a, RUN_NEW) && opt_has(a, RUN_DETACH))
 		return call_fail(c, CODE_USAGE,
 				 "--detach: not together with --new");
+	if (opt_has(a, RUN_PORT) && !opt_has(a, RUN_NEW))
+		return call_fail(c, CODE_USAGE,
+				 "--port: only with --new; \"cowfs mount\" "
+				 "publishes ports of an environment");
 	return CODE_DONE;
 }
 
@@ -394,7 +405,8 @@ static int run(struct call *c)
 	bool made;
 	int code, end;
 
-	if (check_usage(c) || find_env(&r))
+	if (check_usage(c) || ports_parse(c, RUN_NET, RUN_PORT, &r.ports) ||
+	    find_env(&r))
 		return CODE_OURS;
 	made = fresh;
 	if (run_spec_make(c, &r.env, &r.s) || find_command(&r))

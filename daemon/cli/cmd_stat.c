@@ -24,53 +24,27 @@ static const struct out_col columns[] = {
 	{"used_inodes", "Inodes", OUT_COUNT},
 };
 
-struct looking {
-	const char *name;
-	bool found;
-	struct remote_env env;
-};
-
-static int look(void *ctx, const struct msg *row)
-{
-	struct looking *l = ctx;
-	struct remote_env e;
-
-	remote_read_env(row, &e);
-	if (!strcmp(e.name, l->name)) {
-		l->env = e;
-		l->found = true;
-	}
-	return 0;
-}
-
 static int run(struct call *c)
 {
-	struct looking l = {.name = c->args->args[0]};
 	_cleanup_buf_ struct buf cpu = {0};
-	const struct limits_row *use = &l.env.limits;
+	struct remote_env e;
+	const struct limits_row *use = &e.limits;
 	_cleanup_out_ struct out o;
 	struct box_usage u;
 	int r;
 
 	out_init(&o, c->json, OUT_FIELDS, columns, ARRAY_SIZE(columns));
-	r = remote_has_envs(c);
-	if (r <= 0)
-		r = remote_check_envs(c, r);
-	else
-		r = remote_list(c, look, &l);
+	r = remote_list_one(c, c->args->args[0], &e);
 	if (r)
 		return r;
-	if (!l.found)
-		return call_fail(c, CODE_FAILED, "%s: unknown environment",
-				 l.name);
-	r = box_usage(c->store, l.name, &u);
+	r = box_usage(c->store, e.name, &u);
 	if (r < 0)
-		return call_fail_err(c, r, NULL, l.name);
+		return call_fail_err(c, r, NULL, e.name);
 	buf_printf(&cpu, "%" PRIu64 ".%03" PRIu64 " s", u.cpu_ms / 1000,
 		   u.cpu_ms % 1000);
 	out_row(&o, (struct out_cell[]){
-			    out_str(l.env.name),
-			    out_str(l.env.state),
+			    out_str(e.name),
+			    out_str(e.state),
 			    out_num(u.processes),
 			    out_num(u.memory),
 			    out_num(u.cpu_ms),

@@ -13,24 +13,20 @@
  */
 #include "cli/db.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/io.h"
+#include "box/ports.h"
 
 enum {
 	PORT_OWN = 5432, /* in a network of its own */
-	/* Below those that the kernel gives to outgoing connections. */
-	PORT_FIRST = 21000,
-	PORT_COUNT = 11000,
 	TRIES = 3,
 	START_S = 60,
 	STOP_S = 30,
@@ -44,7 +40,6 @@ enum {
 int db_enter(struct db *d)
 {
 	_cleanup_(run_spec_fini) struct run_spec s = {0};
-	_cleanup_diag_ struct diag diag = {0};
 	struct opt_args none = {0};
 	const struct call plain = {
 		.verb = d->c->verb, .args = &none, .store = d->c->store};
@@ -60,12 +55,9 @@ int db_enter(struct db *d)
 	}
 	if (r != -ESRCH)
 		return call_fail_err(d->c, r, NULL, "sandbox");
-	code = run_spec_hide(&plain, &d->fd, &s);
-	if (code)
-		return code;
-	r = box_open(&s.spec, &diag, &d->box);
+	code = run_box_open(&plain, &d->fd, &s, &d->box);
 	(void)snprintf(d->at, sizeof d->at, "%s", s.at);
-	return r < 0 ? call_fail_err(d->c, r, &diag, "sandbox") : CODE_DONE;
+	return code;
 }
 
 /* Runs argv there as the server's user, its output to the log. Returns its exit
@@ -174,37 +166,25 @@ static bool has_own_net(const struct db *d)
 
 static bool is_free(unsigned port)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET,
-				.sin_port = htons((uint16_t)port),
-				.sin_addr = {htonl(INADDR_LOOPBACK)}};
-	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	const int on = 1;
-
-	/* As PostgreSQL does: what a server left behind is in nobody's way. */
-	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-	return fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof a) == 0 &&
-	       listen(fd, 1) == 0;
+	return box_port_try(INADDR_LOOPBACK, (uint16_t)port) == 0;
 }
 
-/* Environments begin at different places, so that they seldom meet; that of
- * the record comes first. */
-static unsigned choose_port(const struct db *d)
+/* With the host's network that of the environment's lease, which is another one
+ * when this was taken. */
+static int choose_port(struct db *d, bool again, unsigned *ret_port)
 {
-	unsigned hash = 5381;
+	struct ports_row *p = &d->env.ports;
+	int code;
 
+	*ret_port = PORT_OWN;
 	if (has_own_net(d))
-		return PORT_OWN;
-	if (d->has_record && d->record.port && is_free(d->record.port))
-		return d->record.port;
-	for (const char *s = d->env.path; *s; s++)
-		hash = hash * 33 + (unsigned char)*s;
-	for (unsigned i = 0; i < PORT_COUNT; i++) {
-		unsigned port = PORT_FIRST + (hash + i) % PORT_COUNT;
-
-		if (is_free(port))
-			return port;
-	}
-	return 0;
+		return CODE_DONE;
+	code = ports_lease(d->c, &d->fd, d->env.name, BOX_NET_HOST, false, p);
+	if (!code && (again || !is_free(p->database)))
+		code = ports_lease(d->c, &d->fd, d->env.name, BOX_NET_HOST,
+				   true, p);
+	*ret_port = p->database;
+	return code;
 }
 
 /* --- what went wrong ----------------------------------------------------- */
@@ -329,7 +309,7 @@ int db_start(struct db *d, unsigned wanted)
 	_cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	unsigned port = wanted;
 	off_t from = 0;
-	int r = -1;
+	int r = -1, code;
 
 	if (log < 0 || null < 0)
 		return call_fail_err(d->c, log < 0 ? log : -errno, NULL,
@@ -343,10 +323,9 @@ int db_start(struct db *d, unsigned wanted)
 		return call_fail_err(d->c, -errno, NULL, "postmaster.pid");
 	for (int i = 0; i < TRIES && r; i++) {
 		from = lseek(log, 0, SEEK_END);
-		if (!wanted)
-			port = choose_port(d);
-		if (!port)
-			return call_fail(d->c, CODE_FAILED, "no port is free");
+		code = wanted ? CODE_DONE : choose_port(d, i, &port);
+		if (code)
+			return code;
 		r = start_once(d, port, log);
 		if (r && (wanted || !says_taken(log, from)))
 			break;

@@ -276,6 +276,44 @@ void remote_read_env(const struct msg *row, struct remote_env *e)
 	read_str(row, CTL_TAG_SOURCE, e->source, sizeof e->source);
 	e->created = msg_get_u64(row, CTL_TAG_TIME, 0);
 	limits_read_row(row, &e->limits);
+	ports_read_row(row, &e->ports);
+}
+
+struct looking {
+	const char *name;
+	bool found;
+	struct remote_env *env;
+};
+
+static int look(void *ctx, const struct msg *row)
+{
+	struct looking *l = ctx;
+	struct remote_env e;
+
+	remote_read_env(row, &e);
+	if (!strcmp(e.name, l->name)) {
+		*l->env = e;
+		l->found = true;
+	}
+	return 0;
+}
+
+int remote_list_one(const struct call *c, const char *name,
+		    struct remote_env *ret_env)
+{
+	struct looking l = {.name = name, .env = ret_env};
+	int r;
+
+	if (!name_is_label(name))
+		return call_bad_name(c, name, "name of an environment");
+	r = remote_has_envs(c);
+	if (r <= 0)
+		r = remote_check_envs(c, r);
+	else
+		r = remote_list(c, look, &l);
+	if (r || l.found)
+		return r;
+	return call_fail(c, CODE_FAILED, "%s: unknown environment", name);
 }
 
 struct finder {

@@ -12,6 +12,7 @@
 
 #include "cli/cmd.h"
 #include "cli/limits.h"
+#include "cli/ports.h"
 #include "ctl/client.h"
 
 enum { REMOTE_NAME_BYTES = 65 }; /* an environment's name with its NUL */
@@ -54,9 +55,14 @@ struct remote_env {
 	char source[4352];
 	uint64_t created;
 	struct limits_row limits;
+	struct ports_row ports;
 };
 /* Reads a row; what is missing is "". */
 void remote_read_env(const struct msg *row, struct remote_env *ret_env);
+
+/* Finds an environment in the list by its name; says when it is not there. */
+_must_check_ int remote_list_one(const struct call *c, const char *name,
+				 struct remote_env *ret_env);
 
 enum remote_match {
 	REMOTE_EXACT,  /* a path must be the mount point */

@@ -25,6 +25,7 @@ enum {
 	RUN_SECRET,
 	RUN_USER,
 	RUN_NET,
+	RUN_PORT,
 	RUN_ALLOW_HOST,
 	RUN_NESTED,
 	RUN_MEMORY,
@@ -37,6 +38,8 @@ enum {
 /* A sandbox's description, and what it points to. */
 struct run_spec {
 	struct box_spec spec;
+	bool any_net; /* nobody has said which network */
+	struct ports_row ports;
 	char *at, *cwd;
 	struct box_path *paths;
 	char **texts;	   /* of paths */
@@ -53,8 +56,23 @@ _must_check_ int run_spec_make(const struct call *c, const struct remote_env *e,
 _must_check_ int run_spec_hide(const struct call *c, int *fd,
 			       struct run_spec *s);
 
-/* The variables of the command: the clean list and what options add. */
-_must_check_ int run_vars(const struct call *c, const struct box_spec *spec,
-			  uid_t uid, struct buf *ret_vars);
+/* --- run_net.c ----------------------------------------------------------- */
+
+/* Which network: by the options, or what is kept with the environment. */
+_must_check_ int run_net_find(const struct call *c,
+			      const struct ports_row *kept, struct run_spec *s);
+/* Joins the sandbox, or starts it; then spec.net is what it has, and ports what
+ * is leased for it. fd: to the server. */
+_must_check_ int run_box_open(const struct call *c, int *fd, struct run_spec *s,
+			      struct box *ret_box);
+
+/* --- run_vars.c ---------------------------------------------------------- */
+
+/* The variables that options set. */
+_must_check_ int run_vars_own(const struct call *c, struct buf *ret_own);
+/* All variables of a command: the clean list, what the sandbox sets, and own,
+ * which goes before. */
+void run_vars(const struct run_spec *s, uid_t uid, const struct buf *own,
+	      struct buf *ret_vars);
 
 #endif

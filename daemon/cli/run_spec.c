@@ -171,46 +171,6 @@ static int find_paths(const struct call *c, struct run_spec *s)
 	return r;
 }
 
-static int find_allowed(const struct call *c, struct run_spec *s)
-{
-	const struct opt_args *a = c->args;
-
-	s->allow = calloc(a->item_count + 1, sizeof *s->allow);
-	if (!s->allow)
-		return call_fail_err(c, -ENOMEM, NULL, "run");
-	for (size_t i = 0; i < a->item_count; i++) {
-		if (a->items[i].opt != RUN_ALLOW_HOST)
-			continue;
-		if (!proxy_is_rule(a->items[i].value))
-			return call_fail(c, CODE_USAGE,
-					 "--allow-host: %s: not HOST, "
-					 "HOST:PORT or *.DOMAIN",
-					 a->items[i].value);
-		s->allow[s->spec.allow_count++] = a->items[i].value;
-	}
-	s->spec.allow = s->allow;
-	if (s->spec.allow_count && s->spec.net != BOX_NET_PRIVATE)
-		return call_fail(c, CODE_USAGE,
-				 "--allow-host: only with --net private");
-	return CODE_DONE;
-}
-
-static int find_net(const struct call *c, struct run_spec *s)
-{
-	const char *net = opt_value(c->args, RUN_NET);
-
-	if (!net || !strcmp(net, "host"))
-		s->spec.net = BOX_NET_HOST;
-	else if (!strcmp(net, "private"))
-		s->spec.net = BOX_NET_PRIVATE;
-	else if (!strcmp(net, "none"))
-		s->spec.net = BOX_NET_NONE;
-	else
-		return call_fail(c, CODE_USAGE,
-				 "--net: %s: not host, private or none", net);
-	return find_allowed(c, s);
-}
-
 /* Reads "1", "0.5", "2.25" as thousandths. */
 static int read_cpus(const char *text, uint64_t *ret_milli)
 {
@@ -257,7 +217,7 @@ int run_spec_make(const struct call *c, const struct remote_env *e,
 	if (!r)
 		r = find_paths(c, s);
 	if (!r)
-		r = find_net(c, s);
+		r = run_net_find(c, &e->ports, s);
 	if (!r)
 		r = find_limits(c, &s->spec.limits);
 	if (r)

@@ -121,25 +121,48 @@ static int add_secret(const struct call *c, const char *text, struct buf *vars)
 	return CODE_DONE;
 }
 
-int run_vars(const struct call *c, const struct box_spec *spec, uid_t uid,
-	     struct buf *ret_vars)
+int run_vars_own(const struct call *c, struct buf *ret_own)
 {
 	const struct opt_args *a = c->args;
-	struct box_db db;
 	int r = CODE_DONE;
 
-	box_vars(spec, uid, ret_vars);
-	if (box_db_read(spec->store, spec->env, &db) == 0 && box_db_runs(&db))
-		box_db_vars(&db, spec->at, BOX_DB_SOCKETS, ret_vars);
 	for (size_t i = 0; i < a->item_count && !r; i++) {
 		if (a->items[i].opt == RUN_ENV)
-			r = add_env(c, a->items[i].value, ret_vars);
+			r = add_env(c, a->items[i].value, ret_own);
 		else if (a->items[i].opt == RUN_ENV_FILE)
-			r = add_file(c, a->items[i].value, ret_vars);
+			r = add_file(c, a->items[i].value, ret_own);
 		else if (a->items[i].opt == RUN_SECRET)
-			r = add_secret(c, a->items[i].value, ret_vars);
+			r = add_secret(c, a->items[i].value, ret_own);
 	}
-	if (!r && buf_error(ret_vars))
+	if (!r && buf_error(ret_own))
 		r = call_fail_err(c, -ENOMEM, NULL, "variables");
 	return r;
+}
+
+static void set_entry(const char *entry, struct buf *vars)
+{
+	_cleanup_free_ char *name = name_of(entry);
+
+	if (name)
+		box_vars_set(vars, name, strchr(entry, '=') + 1);
+	else
+		vars->failed = true;
+}
+
+void run_vars(const struct run_spec *s, uid_t uid, const struct buf *own,
+	      struct buf *ret_vars)
+{
+	const struct box_spec *spec = &s->spec;
+	struct box_db db;
+
+	box_vars(spec, uid, ret_vars);
+	ports_vars(&s->ports, spec->net, ret_vars);
+	if (box_db_read(spec->store, spec->env, &db) == 0 && box_db_runs(&db))
+		box_db_vars(&db, spec->at, BOX_DB_SOCKETS, ret_vars);
+	for (size_t at = 0; at < own->len;) {
+		const char *entry = (const char *)own->data + at;
+
+		set_entry(entry, ret_vars);
+		at += strlen(entry) + 1;
+	}
 }

@@ -30,14 +30,14 @@ enum ctl_verb {
 	/* REF, what the user typed: an environment that exists, when there is
 	 * no NAME (mounted again if needed), else a snapshot; SNAPSHOT? a full
 	 * id that goes before REF, which then only names; NAME? of the new
-	 * environment; AT? FLAGS?, and the bounds of SET. DONE: NAME PATH */
+	 * environment; AT? FLAGS? NET? PORT..., and the bounds of SET. DONE: NAME PATH */
 	CTL_MOUNT = 2,
 	/* NAME FLAGS?; DONE: COUNT, of changed paths, when it is kept for them.
 	 * With RESCUE: destroys a kept one that is in the state which that
 	 * rescue is of, and notes GIT_COMMIT? */
 	CTL_UMOUNT = 3,
 	/* ROW for each: NAME PATH? STATE SNAPSHOT TIME REF SOURCE; QUOTA?
-	 * QUOTA_INODES? TTL?; while mounted USED USED_INODES EXPIRES?
+	 * QUOTA_INODES? TTL? NET? PORT... LEASE...; while mounted USED USED_INODES EXPIRES?
 	 * READ_ONLY? */
 	CTL_LIST = 4,
 	/* NAME; DONE: the fields of a LIST row, USED and USED_INODES in any
@@ -55,6 +55,9 @@ enum ctl_verb {
 	 * GIT_REF? LEFT? */
 	CTL_FREEZE = 10,
 	CTL_RESTORE = 11, /* RESCUE, NAME of a new, kept environment; DONE */
+	/* NAME, NET? for another one than the environment's, FLAGS?: leases what
+	 * its network needs. DONE: NET? PORT... LEASE... */
+	CTL_PORTS = 13,
 	/* answers */
 	CTL_ROW = 64,
 	CTL_DONE = 65, /* CODE (exit code), LINE... (messages for stderr) */
@@ -103,6 +106,9 @@ enum ctl_tag {
 	CTL_TAG_RESCUE = 40,  /* its name */
 	CTL_TAG_LEFT = 41,    /* what is left out: a list as in rescues.h */
 	CTL_TAG_GIT_REF = 42, /* of a rescue, in the origin */
+	CTL_TAG_NET = 50,     /* u64: enum ctl_net */
+	CTL_TAG_PORT = 51,    /* u64, repeated: a published one; 0: none */
+	CTL_TAG_LEASE = 52,   /* u64, repeated: ctl_lease_pack */
 };
 
 enum ctl_flag {
@@ -114,7 +120,24 @@ enum ctl_flag {
 	CTL_FLAG_OTHERS = 32,	 /* mount: others may enter, too */
 	CTL_FLAG_VOLATILE = 64,	 /* mount: fsync waits for nothing */
 	CTL_FLAG_KILL = 128,	 /* umount: end who uses it elsewhere */
+	/* ports: exchange the database's port when it is taken */
+	CTL_FLAG_DATABASE = 256,
 };
+
+/* The network of commands; the numbers of fs/env and of its file. */
+enum ctl_net {
+	CTL_NET_AUTO, /* not decided */
+	CTL_NET_HOST,
+	CTL_NET_PRIVATE,
+	CTL_NET_NONE,
+};
+
+/* A lease: its kind, what it is for, its number (store/leases.h). */
+static inline uint64_t ctl_lease_pack(unsigned kind, unsigned use,
+				      uint32_t number)
+{
+	return (uint64_t)kind << 48 | (uint64_t)use << 32 | number;
+}
 
 struct msg {
 	struct buf bytes; /* version, verb, fields: without the length */

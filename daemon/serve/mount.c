@@ -34,6 +34,7 @@ struct wish {
 	char at[KEEPER_PATH_BYTES];
 	uint64_t flags;
 	struct limits_wish limits;
+	struct ports_wish ports;
 };
 
 /* Reads an optional field; false when it is malformed. */
@@ -49,6 +50,8 @@ static bool read_optional(const struct msg *m, enum ctl_tag tag, char *s,
 
 static int read_wish(const struct msg *m, struct wish *w, struct diag *diag)
 {
+	int r;
+
 	if (msg_get_str(m, CTL_TAG_REF, w->ref, sizeof w->ref) < 0 ||
 	    !read_optional(m, CTL_TAG_SNAPSHOT, w->snapshot,
 			   sizeof w->snapshot)) {
@@ -68,7 +71,8 @@ static int read_wish(const struct msg *m, struct wish *w, struct diag *diag)
 		return CODE_USAGE;
 	}
 	w->flags = msg_get_u64(m, CTL_TAG_FLAGS, 0);
-	return limits_read(m, &w->limits, diag);
+	r = limits_read(m, &w->limits, diag);
+	return r ? r : ports_read(m, &w->ports, diag);
 }
 
 /* A client in another mount name space would not see what we mount. */
@@ -247,6 +251,18 @@ static int answer_mounted(struct server *s, const char *name, struct msg *done)
 
 /* --- an environment that exists ---------------------------------------- */
 
+/* Changes what is kept with it. */
+static int change(struct server *s, struct envs_entry *entry,
+		  const struct wish *w, struct diag *diag)
+{
+	int r = w->limits.set ? limits_change(s, entry, &w->limits, diag)
+			      : CODE_DONE;
+
+	if (r || (!w->ports.has_net && !w->ports.has_ports))
+		return r;
+	return ports_change(s, entry->name, &w->ports, diag);
+}
+
 /* Decides about one that is mounted, or still served elsewhere. Returns -1
  * when it has to be mounted. */
 static int check_present(struct server *s, struct envs_entry *entry,
@@ -272,8 +288,7 @@ static int check_present(struct server *s, struct envs_entry *entry,
 		diag_add(diag, "%s: mounted writable already", entry->name);
 		return CODE_BUSY;
 	}
-	return w->limits.set ? limits_change(s, entry, &w->limits, diag)
-			     : CODE_DONE;
+	return change(s, entry, w, diag);
 }
 
 static int mount_acquired(struct server *s, struct envs_entry *entry,
@@ -284,11 +299,9 @@ static int mount_acquired(struct server *s, struct envs_entry *entry,
 
 	if (r >= 0)
 		return r;
-	if (w->limits.set) {
-		r = limits_change(s, entry, &w->limits, diag);
-		if (r)
-			return r;
-	}
+	r = change(s, entry, w, diag);
+	if (r)
+		return r;
 	r = info ? env_read_info(s->store, entry->name, info) : -ENOMEM;
 	if (r == 0 && w->at[0] && strcmp(w->at, info->at) != 0) {
 		(void)snprintf(info->at, sizeof info->at, "%s", w->at);
@@ -299,6 +312,7 @@ static int mount_acquired(struct server *s, struct envs_entry *entry,
 		diag_add(diag, "%s: cannot read: %s", entry->name, err_text(r));
 		return CODE_FAILED;
 	}
+	ports_renew(s, entry->name, info);
 	return mount_folder(s, entry, info, w->flags, diag);
 }
 
@@ -465,11 +479,16 @@ static int mount_new(struct server *s, const struct wish *w, struct msg *done,
 	(void)snprintf(info->at, sizeof info->at, "%s", w->at);
 	info->created_sec = clock_now().tv_sec;
 	limits_merge(&w->limits, &info->limits);
+	ports_merge(&w->ports, info);
 	r = make_new(s, w, info, &entry, diag);
 	if (r)
 		return r;
-	r = mount_folder(s, entry, info, w->flags, diag);
-	if (r && env_remove(s->store, entry->name) < 0)
+	if (info->ports.count || info->net == ENV_NET_HOST)
+		r = ports_lease(s, entry->name, info, diag);
+	if (r == 0)
+		r = mount_folder(s, entry, info, w->flags, diag);
+	if (r && (leases_drop(s->leases, entry->name) < 0 ||
+		  env_remove(s->store, entry->name) < 0))
 		log_error("%s: cannot be removed again", entry->name);
 	(void)snprintf(name, sizeof name, "%s", entry->name);
 	envs_release(entry);

@@ -51,9 +51,22 @@ static void server_fini(struct server *s)
 	tend_free(s->tend);
 	link_free(s->link);
 	envs_free(s->envs);
+	leases_free(s->leases);
 	store_close(s->store);
 	if (s->events >= 0)
 		(void)close(s->events);
+}
+
+/* What the index could not be told, or somebody else has removed. */
+static void free_stray_leases(struct server *s)
+{
+	size_t n = 0;
+	int r = store_lease_sweep(s->store, &n);
+
+	if (r < 0)
+		log_warn("leases: %s", err_text(r));
+	else if (n)
+		log_info("leases: %zu of environments that are gone", n);
 }
 
 static int server_init(struct server *s, const struct serve_args *args,
@@ -72,6 +85,10 @@ static int server_init(struct server *s, const struct serve_args *args,
 		r = store_open(args->store, 0, diag, &s->store);
 	if (r == 0)
 		r = env_clear_unborn(s->store);
+	if (r == 0)
+		free_stray_leases(s);
+	if (r == 0)
+		r = leases_new(s->store, &s->leases);
 	if (r == 0)
 		r = envs_new(&s->envs);
 	if (r == 0)

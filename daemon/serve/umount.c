@@ -181,8 +181,13 @@ static void close_and_empty(void *ctx, void *arg)
 static int throw_away(struct server *s, const char *name, struct env *env,
 		      struct diag *diag)
 {
-	int r = env_remove(s->store, name);
+	int r = leases_drop(s->leases, name);
 
+	/* A table that cannot be written is no reason to stay: the next server
+	 * frees it. */
+	if (r < 0)
+		log_warn("%s: its leases: %s", name, err_text(r));
+	r = env_remove(s->store, name);
 	if (r < 0) {
 		env_close(env);
 		diag_add(diag, "%s: cannot be removed: %s", name, err_text(r));

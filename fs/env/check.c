@@ -65,6 +65,10 @@ static int check_info(const struct checking *c, struct env_info *info)
 		return lost(c, "E30",
 			    "the limits in its file 'env' make no "
 			    "sense");
+	case -EDOM:
+		return lost(c, "E31",
+			    "the network and ports in its file 'env' make no "
+			    "sense");
 	default:
 		return r;
 	}

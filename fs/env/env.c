@@ -40,6 +40,10 @@ static void info_encode(const struct env_info *info, struct buf *b)
 	buf_put_u64(b, info->limits.bytes);
 	buf_put_u64(b, info->limits.inodes);
 	buf_put_u64(b, info->limits.ttl_sec);
+	buf_put_u32(b, info->net);
+	buf_put_u32(b, info->ports.count);
+	for (uint32_t i = 0; i < info->ports.count; i++)
+		buf_put_u16(b, info->ports.v[i]);
 	if (!b->failed)
 		buf_put_u64(b, oid_checksum(b->data, b->len, 0));
 }
@@ -68,11 +72,42 @@ static int take_limits(struct bytes *r, struct env_limits *l)
 		       : 0;
 }
 
+static bool has_port(const struct env_ports *p, uint16_t port)
+{
+	for (uint32_t i = 0; i < p->count; i++)
+		if (p->v[i] == port)
+			return true;
+	return false;
+}
+
+/* Later still. */
+static int take_net(struct bytes *r, struct env_info *info)
+{
+	uint32_t net, count;
+
+	if (!r->left)
+		return 0;
+	net = bytes_u32(r);
+	count = bytes_u32(r);
+	if (r->bad || net >= ENV_NET_END || count > FORMAT_MAX_PORTS)
+		return -EDOM;
+	info->net = net;
+	while (info->ports.count < count) {
+		uint16_t port = bytes_u16(r);
+
+		if (!port || has_port(&info->ports, port))
+			return -EDOM;
+		info->ports.v[info->ports.count++] = port;
+	}
+	return 0;
+}
+
 static int info_decode(const struct buf *b, struct env_info *ret)
 {
 	struct bytes r;
 	const uint8_t *id;
 	uint32_t flags;
+	int err;
 
 	if (b->len < 8 || bytes_load_u64(b->data + b->len - 8) !=
 				  oid_checksum(b->data, b->len - 8, 0))
@@ -94,7 +129,8 @@ static int info_decode(const struct buf *b, struct env_info *ret)
 	take_text(&r, ret->ref, sizeof ret->ref);
 	if (r.bad || oid_kind(&ret->snapshot) != OID_SNAP)
 		return -EFSCORRUPTED;
-	return take_limits(&r, &ret->limits);
+	err = take_limits(&r, &ret->limits);
+	return err ? err : take_net(&r, ret);
 }
 
 static int env_dir(struct store *s, const char *name)

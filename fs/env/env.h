@@ -24,6 +24,7 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
+#include "object/format.h"
 #include "store/store.h"
 
 #include <stdbool.h>
@@ -75,6 +76,21 @@ struct env_use {
 	uint64_t inodes;
 };
 
+/* The network that its commands have. */
+enum env_net {
+	ENV_NET_AUTO, /* not decided */
+	ENV_NET_HOST,
+	ENV_NET_PRIVATE,
+	ENV_NET_NONE,
+	ENV_NET_END
+};
+
+/* The ports that the host is to reach, each once, in the user's order. */
+struct env_ports {
+	uint32_t count;
+	uint16_t v[FORMAT_MAX_PORTS];
+};
+
 /* The checksummed file `env`; the snapshot never changes. */
 struct env_info {
 	struct oid snapshot;
@@ -84,6 +100,8 @@ struct env_info {
 	int64_t created_sec;
 	bool made_mountpoint; /* `at` did not exist: remove it at umount */
 	struct env_limits limits;
+	enum env_net net;
+	struct env_ports ports;
 };
 
 /* Makes STORE/envs/NAME; waits for no sync. -EEXIST. */

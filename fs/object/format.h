@@ -42,6 +42,7 @@ enum {
 	FORMAT_MAX_XATTRS_BYTES = 1 << 20, /* of one file, encoded */
 	FORMAT_MAX_OBJECT = 1 << 30,	  /* bytes of any object */
 	FORMAT_MAX_DEPTH = 4096,	  /* directories above an entry */
+	FORMAT_MAX_PORTS = 64,		  /* that an environment publishes */
 };
 
 /* Inode numbers stay below 2^53: JavaScript reads st_ino as a double. */

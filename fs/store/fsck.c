@@ -144,6 +144,7 @@ void fsck_reset(struct fsck *f)
 	buf_clear(&f->snapshots);
 	buf_clear(&f->refs);
 	buf_clear(&f->rescues);
+	buf_clear(&f->lease_keys);
 	f->damage = f->lost = 0;
 	f->format_bad = f->index_bad = f->copies_bad = false;
 	f->segments_missing = f->settings_bad = false;
@@ -244,6 +245,7 @@ void fsck_close(struct fsck *f)
 	buf_fini(&f->snapshots);
 	buf_fini(&f->refs);
 	buf_fini(&f->rescues);
+	buf_fini(&f->lease_keys);
 	repair_unlock(f);
 	if (f->gc >= 0)
 		(void)close(f->gc);

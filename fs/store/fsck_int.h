@@ -97,6 +97,7 @@ struct fsck {
 	struct buf snapshots;  /* of struct fsck_snapshot */
 	struct buf refs;       /* of struct fsck_ref */
 	struct buf rescues;    /* of struct fsck_rescue */
+	struct buf lease_keys; /* of rows that a repair deletes, as blocks */
 	size_t lost;	       /* objects with a row and without a record */
 	int server_lock, lock; /* of a repair */
 	int gc;		       /* of a check: keeps gc out (gate.c) */
@@ -150,6 +151,8 @@ _must_check_ int fsck_rows_check(struct fsck *f);
 _must_check_ int fsck_rescues_load(struct fsck *f, struct index_txn *t);
 void fsck_rescues_check(struct fsck *f);
 _must_check_ int fsck_rescues_reach(struct fsck *f);
+/* Reads the rows of leases and compares them (fsck_leases.c). */
+_must_check_ int fsck_leases_check(struct fsck *f);
 /* Compares the copies with the rows; without an index, reads them alone. */
 _must_check_ int fsck_copies_check(struct fsck *f);
 /* Reads all segments. */
@@ -180,6 +183,8 @@ _must_check_ int repair_kinds(struct fsck *f);
 _must_check_ int repair_index(struct fsck *f);
 /* Drops records of rescues that are lost. */
 _must_check_ int repair_rescues(struct fsck *f);
+/* Frees leases that break a rule. */
+_must_check_ int repair_leases(struct fsck *f);
 /* Moves whole records out of damaged segments; rows follow. */
 _must_check_ int repair_segments(struct fsck *f);
 

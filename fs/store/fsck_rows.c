@@ -191,7 +191,7 @@ int fsck_rows_check(struct fsck *f)
 	check_snapshots(f);
 	check_refs(f);
 	fsck_rescues_check(f);
-	return 0;
+	return fsck_leases_check(f);
 }
 
 /* --- the copies ---------------------------------------------------------- */

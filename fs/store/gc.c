@@ -25,6 +25,7 @@
 #include "base/io.h"
 #include "store/batch_int.h"
 #include "store/gc_int.h"
+#include "store/leases.h"
 #include "store/settings.h"
 
 enum { MAKING_SECONDS = 10 };
@@ -222,6 +223,16 @@ static void estimate(struct gc *g)
 	}
 }
 
+static int free_leases(struct gc *g)
+{
+	size_t n = 0;
+	int r = g->options->dry_run ? store_lease_count_stray(g->store, &n)
+				    : store_lease_sweep(g->store, &n);
+
+	g->result->leases = n;
+	return r;
+}
+
 static int collect(struct gc *g, struct gate *gate)
 {
 	uint32_t grace_days;
@@ -238,6 +249,8 @@ static int collect(struct gc *g, struct gate *gate)
 		r = mark(g, grace_days);
 	if (r == 0)
 		r = gc_sweep_files(g);
+	if (r == 0)
+		r = free_leases(g);
 	if (r == 0 && g->options->dry_run) {
 		estimate(g);
 		return 0;

@@ -34,6 +34,7 @@ struct gc_result {
 	uint64_t compressed; /* objects */
 	uint64_t live_objects;
 	uint64_t live_bytes;
+	uint64_t leases; /* freed, of environments that are gone */
 };
 
 /* Collects. notes gets a line for what was left aside (NULL is allowed); that

@@ -50,6 +50,7 @@ static const char *const table_names[INDEX_TABLES] = {
 	[INDEX_OBJECTS] = "obj", [INDEX_SNAPSHOTS] = "snap",
 	[INDEX_REFS] = "ref",	 [INDEX_SEGMENTS] = "seg",
 	[INDEX_META] = "meta",	 [INDEX_RESCUES] = "rescue",
+	[INDEX_LEASES] = "lease",
 };
 
 struct index {
@@ -168,7 +169,8 @@ static int is_fresh(struct index *x)
  * an empty one in its place would look like a store without snapshots. */
 static int open_or_make_tables(struct index *x, unsigned flags)
 {
-	int r = open_tables(x, false, INDEX_TABLES);
+	size_t count = INDEX_TABLES;
+	int r = open_tables(x, false, count);
 	int fresh;
 
 	if (r != -ENOENT)
@@ -177,7 +179,8 @@ static int open_or_make_tables(struct index *x, unsigned flags)
 	if (fresh < 0)
 		return fresh;
 	if (!fresh || !(flags & INDEX_MAKE)) {
-		r = open_tables(x, false, INDEX_TABLES_FIRST);
+		while (r == -ENOENT && count > INDEX_TABLES_FIRST)
+			r = open_tables(x, false, --count);
 		if (r < 0)
 			return r == -ENOENT ? -EFSCORRUPTED : r;
 	}

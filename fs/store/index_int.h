@@ -29,6 +29,7 @@ enum index_table {
 	INDEX_SEGMENTS = 3,
 	INDEX_META = 4,
 	INDEX_RESCUES = 5,
+	INDEX_LEASES = 6,
 	INDEX_TABLES
 };
 /* The tables that every store has; later ones are made when missing. */

@@ -299,5 +299,7 @@ int repair_segments(struct fsck *f)
 		r = drop_snapshots(f);
 	if (r == 0)
 		r = drop_refs(f);
-	return r < 0 ? r : repair_rescues(f);
+	if (r == 0)
+		r = repair_rescues(f);
+	return r < 0 ? r : repair_leases(f);
 }

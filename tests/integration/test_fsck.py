@@ -246,11 +246,11 @@ def seal_journal(frame, at, data):
     return change
 
 
-def seal_limits(data):
-    """Likewise the limits, at the end of `env`."""
+def seal_limits(data, back=32):
+    """Likewise the limits, at the end of `env`; with 8, what follows them."""
     def change(folder):
         raw = (folder / "env").read_bytes()
-        body = raw[:-8 - 24] + data
+        body = raw[:-8 - back] + data
         (folder / "env").write_bytes(
             body + xxh3_64(body, 0).to_bytes(8, "little"))
     return change
@@ -266,8 +266,11 @@ def seal_limits(data):
     ("E11", seal_journal(0, 38, b"\x01")),
     ("E30", seal_limits(b"\xff" * 24)),
     ("E30", seal_limits(b"short")),
+    ("E31", seal_limits(b"\4" + bytes(7), 8)),
+    ("E31", seal_limits(bytes(4) + b"\1" + bytes(5), 8)),
+    ("E31", seal_limits(bytes(4) + b"\2\0\0\0" + b"\1\2" * 2, 8)),
 ], ids=["E1", "E3", "E7", "E10", "E11-type", "E11-inode", "E11-epoch", "E30",
-        "E30-short"])
+        "E30-short", "E31-net", "E31-zero", "E31-twice"])
 def test_rules_of_environments(full, rule, change):
     change(full.path / "envs/e")
     result = full.run("fsck", expect=1)

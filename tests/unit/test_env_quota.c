@@ -327,7 +327,7 @@ TEST(bounds_come_back_and_a_file_without_them_has_none)
 	assert_ok(env_read_info(tc->store, "e", &info));
 	assert_int_equal(info.limits.inodes, 7);
 	assert_int_equal(info.limits.ttl_sec, 3600);
-	rewrite_info(24, NULL, 0); /* as written by an earlier version */
+	rewrite_info(32, NULL, 0); /* as written by an earlier version */
 	env_case_reopen(tc);
 	assert_ok(put("n", 0, 6 * BLOCK));
 	rewrite_info(0, "later", 5); /* and without: too short */
@@ -349,16 +349,40 @@ TEST(bounds_that_make_no_sense_are_told)
 	assert_ok(env_check(tc->store, "e", take_rule, rule, &checked));
 	assert_string_equal(rule, "");
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		rewrite_info(24, bad[i], sizeof bad[i]);
+		rewrite_info(i ? 24 : 32, bad[i], sizeof bad[i]);
 		rule[0] = '\0';
 		assert_ok(env_check(tc->store, "e", take_rule, rule, &checked));
 		assert_string_equal(rule, "E30");
 		assert_int_equal(checked.state, ENV_LOST);
 	}
 	/* what a later version adds behind them is nobody's */
-	rewrite_info(24, (const uint64_t[]){BLOCK, 1, 1, 99}, 32);
+	rewrite_info(24, (const uint64_t[]){BLOCK, 1, 1, 0, 99}, 40);
 	assert_ok(env_read_info(tc->store, "e", &info));
 	assert_int_equal(info.limits.bytes, BLOCK);
+}
+
+TEST(network_and_ports_come_back_and_a_file_without_them_has_none)
+{
+	struct env_info info;
+
+	tc = *state;
+	assert_ok(env_read_info(tc->store, "e", &info));
+	assert_int_equal(info.net, ENV_NET_AUTO);
+	assert_int_equal(info.ports.count, 0);
+	info.net = ENV_NET_HOST;
+	info.ports = (struct env_ports){2, {3000, 65535}};
+	assert_ok(env_write_info(tc->store, "e", &info));
+	memset(&info, 0, sizeof info);
+	assert_ok(env_read_info(tc->store, "e", &info));
+	assert_int_equal(info.net, ENV_NET_HOST);
+	assert_int_equal(info.ports.count, 2);
+	assert_int_equal(info.ports.v[0], 3000);
+	assert_int_equal(info.ports.v[1], 65535);
+	rewrite_info(4, "\x88\x13\0", 2); /* one short */
+	assert_int_equal(env_read_info(tc->store, "e", &info), -EDOM);
+	rewrite_info(10, NULL, 0); /* as written by an earlier version */
+	assert_ok(env_read_info(tc->store, "e", &info));
+	assert_int_equal(info.ports.count, 0);
 }
 
 /* --- random operations -------------------------------------------------------
@@ -545,6 +569,7 @@ int main(void)
 		RUN_ENV(statfs_shows_the_quota),
 		RUN_ENV(bounds_come_back_and_a_file_without_them_has_none),
 		RUN_ENV(bounds_that_make_no_sense_are_told),
+		RUN_ENV(network_and_ports_come_back_and_a_file_without_them_has_none),
 		RUN_ENV(sums_are_those_of_a_count_from_scratch),
 	};
 
