@@ -38,8 +38,8 @@ static void file_name(uint16_t port, char ret_name[NAME_BYTES])
 static int listen_file(int run, uint16_t port)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	_cleanup_close_ int fd = socket(
-		AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	_cleanup_close_ int fd =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	char name[NAME_BYTES];
 	mode_t mask;
 	int r;
@@ -166,10 +166,9 @@ static int connect_to(int socket, const struct sockaddr *at, socklen_t len)
 /* Servers that are told "localhost" may listen at either. */
 static int connect_inside(uint16_t port)
 {
-	const struct sockaddr_in four = {
-		.sin_family = AF_INET,
-		.sin_port = htons(port),
-		.sin_addr = {htonl(INADDR_LOOPBACK)}};
+	const struct sockaddr_in four = {.sin_family = AF_INET,
+					 .sin_port = htons(port),
+					 .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	const struct sockaddr_in6 six = {.sin6_family = AF_INET6,
 					 .sin6_port = htons(port),
 					 .sin6_addr = IN6ADDR_LOOPBACK_INIT};

@@ -82,10 +82,9 @@ int box_port_claim(const char *what)
 	const int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1,
 			       "cowfs-lease/%s", what);
 
-	if (fd < 0 ||
-	    bind(fd, (const struct sockaddr *)&a,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-			     (size_t)n)) < 0)
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&a,
+			   (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
+				       1 + (size_t)n)) < 0)
 		return -errno;
 	return TAKE_FD(fd);
 }

@@ -66,8 +66,8 @@ static enum side side_of(const struct connection *c)
 /* Says whether there is room for one more. */
 static bool count_up(enum side side)
 {
-	static const size_t most[] = {[TO_WORLD] = CONNECTIONS_MAX,
-				      [TO_PORT] = FORWARDS_MAX};
+	static const size_t most[] = {
+		[TO_WORLD] = CONNECTIONS_MAX, [TO_PORT] = FORWARDS_MAX};
 	bool fits;
 
 	(void)pthread_mutex_lock(&relay.lock);
@@ -232,7 +232,8 @@ static _noreturn_ void relay_main(const struct box_spec *spec, int folder,
 	struct forward *f = &relay.ports;
 	int fds[FD_PORTS + FORWARD_MAX] = {
 		out, pidfd, io_open_file(folder, "relay", O_RDWR | O_CREAT),
-		f->count ? openat(folder, BOX_RUN, O_PATH | O_CLOEXEC) : folder};
+		/* Opened anew: the folder's own has its lock. */
+		openat(folder, f->count ? BOX_RUN : ".", O_PATH | O_CLOEXEC)};
 	int r, listener;
 
 	detach();

@@ -190,6 +190,7 @@ static int examine(struct doctor *d)
 		doctor_left(d);
 		check_store(d);
 		doctor_rescues(d);
+		doctor_leases(d);
 	}
 	out_printf(&d->out, "%zu problems\n", d->problems);
 	return call_finish(d->c, &d->out, d->problems ? CODE_NO : CODE_DONE);

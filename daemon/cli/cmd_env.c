@@ -103,7 +103,7 @@ static int run(struct call *c)
 	_cleanup_buf_ struct buf vars = {0};
 	_cleanup_out_ struct out o;
 	char home[PATH_MAX];
-	struct remote_env e;
+	_cleanup_free_ struct remote_env *e = calloc(1, sizeof *e);
 	bool fish;
 	int r;
 
@@ -111,7 +111,8 @@ static int run(struct call *c)
 	r = read_shell(c, &fish);
 	if (r)
 		return r;
-	r = remote_list_one(c, name, &e);
+	r = e ? remote_list_one(c, name, e)
+	      : call_fail_err(c, -ENOMEM, NULL, name);
 	if (r)
 		return r;
 	r = box_caches_make(c->store, name);
@@ -129,7 +130,7 @@ static int run(struct call *c)
 	if (opt_has(c->args, OPT_HOME))
 		box_vars_set(&vars, "HOME", home);
 	box_caches(home, &vars);
-	set_places(c, &e, &vars);
+	set_places(c, e, &vars);
 	if (buf_error(&vars))
 		return call_fail_err(c, -ENOMEM, NULL, name);
 	for (size_t at = 0; at < vars.len;) {

@@ -88,8 +88,9 @@ static int print_result(const struct call *c, const struct gc_result *res,
 		out_printf(&o, "%" PRIu64 " objects deflated\n",
 			   res->compressed);
 	if (res->leases)
-		out_printf(&o, "%" PRIu64 " leases of environments that are "
-			       "gone\n",
+		out_printf(&o,
+			   "%" PRIu64 " leases of environments that are "
+			   "gone\n",
 			   res->leases);
 	return call_finish(c, &o, code);
 }

@@ -44,9 +44,8 @@ static const struct opt_def options[] = {
 		 "how the kernel sees it: auto or fuse, which is the same"},
 	[OPT_OTHERS] = {"allow-other", 0, OPT_FLAG, ARG_NONE, NULL,
 			"let others in, as far as the files' modes allow"},
-	[OPT_VOLATILE] =
-		{"volatile", 0, OPT_FLAG, ARG_NONE, NULL,
-		 "fsync waits for nothing: for work that may be lost"},
+	[OPT_VOLATILE] = {"volatile", 0, OPT_FLAG, ARG_NONE, NULL,
+			  "fsync waits for nothing: for work that may be lost"},
 	[OPT_QUOTA] = {"quota", 0, OPT_VALUE, ARG_TEXT, "SIZE[,INODES]",
 		       "it may store so many bytes and make so many inodes"},
 	[OPT_TTL] = {"ttl", 0, OPT_VALUE, ARG_TEXT, "TIME",

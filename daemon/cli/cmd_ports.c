@@ -73,11 +73,10 @@ static void put_host(struct out *o, const struct ports_row *p)
 
 	for (size_t i = 0; i < ports_host_count(p); i++) {
 		(void)snprintf(variable, sizeof variable, "COWFS_PORT_%zu", i);
-		put_place(o,
-			  &(struct place){.variable = variable,
-					  .port = i < p->count ? p->v[i] : 0,
-					  .host = "127.0.0.1",
-					  .host_port = p->host[i]});
+		put_place(o, &(struct place){.variable = variable,
+					     .port = i < p->count ? p->v[i] : 0,
+					     .host = "127.0.0.1",
+					     .host_port = p->host[i]});
 	}
 	put_place(o, &(struct place){.variable = "PGPORT",
 				     .host = "127.0.0.1",

@@ -43,6 +43,8 @@ void doctor_problem(struct doctor *d, const char *what, bool fixed,
 void doctor_machine(struct doctor *d);
 /* doctor_boxes.c: sandboxes whose environment is gone. */
 void doctor_boxes(struct doctor *d);
+/* doctor_leases.c: leases of environments that are gone. */
+void doctor_leases(struct doctor *d);
 /* doctor_mounts.c: mounts that nobody serves. */
 void doctor_mounts(struct doctor *d);
 /* doctor_server.c: the server, and what it says of its environments. */

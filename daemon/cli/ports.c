@@ -189,7 +189,8 @@ enum box_net ports_net(const struct call *c, const struct remote_env *e)
 
 void ports_vars(const struct ports_row *p, enum box_net net, struct buf *vars)
 {
-	struct box_ports v = {.v = p->v, .count = p->count, .host = "localhost"};
+	struct box_ports v = {
+		.v = p->v, .count = p->count, .host = "localhost"};
 
 	if (net == BOX_NET_HOST) {
 		v.v = p->host;

@@ -16,7 +16,8 @@
 #include "object/format.h"
 
 #define PORTS_HELP                                                             \
-	"PORT is what a server in the environment listens at; \"cowfs ports\" " \
+	"PORT is what a server in the environment listens at; \"cowfs "        \
+	"ports\" "                                                             \
 	"tells where the\nhost reaches it. \"none\": no port."
 
 /* What options ask for. */
@@ -47,8 +48,7 @@ size_t ports_host_count(const struct ports_row *p);
 /* Asks for what a network needs, when it is not leased already. renew: another
  * port for the database where its is taken. */
 _must_check_ int ports_lease(const struct call *c, int *fd, const char *env,
-			     enum box_net net, bool renew,
-			     struct ports_row *p);
+			     enum box_net net, bool renew, struct ports_row *p);
 
 struct remote_env;
 /* The network that its commands have, or will have. */

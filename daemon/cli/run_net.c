@@ -63,8 +63,7 @@ int run_net_find(const struct call *c, const struct ports_row *kept,
 {
 	static const enum box_net nets[] = {[CTL_NET_AUTO] = BOX_NET_PRIVATE,
 					    [CTL_NET_HOST] = BOX_NET_HOST,
-					    [CTL_NET_PRIVATE] =
-						    BOX_NET_PRIVATE,
+					    [CTL_NET_PRIVATE] = BOX_NET_PRIVATE,
 					    [CTL_NET_NONE] = BOX_NET_NONE};
 	const char *net = opt_value(c->args, RUN_NET);
 	int r = CODE_DONE;

@@ -30,15 +30,16 @@ enum ctl_verb {
 	/* REF, what the user typed: an environment that exists, when there is
 	 * no NAME (mounted again if needed), else a snapshot; SNAPSHOT? a full
 	 * id that goes before REF, which then only names; NAME? of the new
-	 * environment; AT? FLAGS? NET? PORT..., and the bounds of SET. DONE: NAME PATH */
+	 * environment; AT? FLAGS? NET? PORT..., and the bounds of SET. DONE:
+	 * NAME PATH */
 	CTL_MOUNT = 2,
 	/* NAME FLAGS?; DONE: COUNT, of changed paths, when it is kept for them.
 	 * With RESCUE: destroys a kept one that is in the state which that
 	 * rescue is of, and notes GIT_COMMIT? */
 	CTL_UMOUNT = 3,
 	/* ROW for each: NAME PATH? STATE SNAPSHOT TIME REF SOURCE; QUOTA?
-	 * QUOTA_INODES? TTL? NET? PORT... LEASE...; while mounted USED USED_INODES EXPIRES?
-	 * READ_ONLY? */
+	 * QUOTA_INODES? TTL? NET? PORT... LEASE...; while mounted USED
+	 * USED_INODES EXPIRES? READ_ONLY? */
 	CTL_LIST = 4,
 	/* NAME; DONE: the fields of a LIST row, USED and USED_INODES in any
 	 * case, and counters */
@@ -55,8 +56,8 @@ enum ctl_verb {
 	 * GIT_REF? LEFT? */
 	CTL_FREEZE = 10,
 	CTL_RESTORE = 11, /* RESCUE, NAME of a new, kept environment; DONE */
-	/* NAME, NET? for another one than the environment's, FLAGS?: leases what
-	 * its network needs. DONE: NET? PORT... LEASE... */
+	/* NAME, NET? for another one than the environment's, FLAGS?: leases
+	 * what its network needs. DONE: NET? PORT... LEASE... */
 	CTL_PORTS = 13,
 	/* answers */
 	CTL_ROW = 64,

@@ -222,7 +222,7 @@ static const struct {
 	[CTL_VIEW] = {"view", view_handle},
 	[CTL_FREEZE] = {"freeze", freeze_handle},
 	[CTL_RESTORE] = {"restore", restore_handle},
-	[CTL_PORTS] = {"ports", ports_handle},
+	[CTL_PORTS] = {"ports", publish_handle},
 };
 
 int handlers_answer(void *ctx, const struct ctl_peer *peer,

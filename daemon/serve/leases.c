@@ -264,9 +264,9 @@ static int find_new(struct leases *l, struct wanted *w, struct lease *ret)
 
 static bool is_tested(const struct wanted *w, const struct lease *l)
 {
-	return w->test == LEASES_ALL || (w->test == LEASES_DATABASE &&
-					 l->kind == LEASE_PORT &&
-					 l->use == LEASE_DATABASE);
+	return w->test == LEASES_ALL ||
+	       (w->test == LEASES_DATABASE && l->kind == LEASE_PORT &&
+		l->use == LEASE_DATABASE);
 }
 
 /* What the environment has for this use, if that is still good. */

@@ -51,7 +51,7 @@ int list_put_row(struct store *s, const char *name,
 	msg_put_str(m, CTL_TAG_REF, info->ref);
 	msg_put_str(m, CTL_TAG_SOURCE, info->source);
 	limits_put(&info->limits, look, m);
-	return ports_put(s, name, info, m);
+	return publish_put(s, name, info, m);
 }
 
 /* --- without a server ---------------------------------------------------- */

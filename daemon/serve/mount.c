@@ -34,7 +34,7 @@ struct wish {
 	char at[KEEPER_PATH_BYTES];
 	uint64_t flags;
 	struct limits_wish limits;
-	struct ports_wish ports;
+	struct publish_wish ports;
 };
 
 /* Reads an optional field; false when it is malformed. */
@@ -72,7 +72,7 @@ static int read_wish(const struct msg *m, struct wish *w, struct diag *diag)
 	}
 	w->flags = msg_get_u64(m, CTL_TAG_FLAGS, 0);
 	r = limits_read(m, &w->limits, diag);
-	return r ? r : ports_read(m, &w->ports, diag);
+	return r ? r : publish_read(m, &w->ports, diag);
 }
 
 /* A client in another mount name space would not see what we mount. */
@@ -260,7 +260,7 @@ static int change(struct server *s, struct envs_entry *entry,
 
 	if (r || (!w->ports.has_net && !w->ports.has_ports))
 		return r;
-	return ports_change(s, entry->name, &w->ports, diag);
+	return publish_change(s, entry->name, &w->ports, diag);
 }
 
 /* Decides about one that is mounted, or still served elsewhere. Returns -1
@@ -312,7 +312,7 @@ static int mount_acquired(struct server *s, struct envs_entry *entry,
 		diag_add(diag, "%s: cannot read: %s", entry->name, err_text(r));
 		return CODE_FAILED;
 	}
-	ports_renew(s, entry->name, info);
+	publish_renew(s, entry->name, info);
 	return mount_folder(s, entry, info, w->flags, diag);
 }
 
@@ -479,12 +479,12 @@ static int mount_new(struct server *s, const struct wish *w, struct msg *done,
 	(void)snprintf(info->at, sizeof info->at, "%s", w->at);
 	info->created_sec = clock_now().tv_sec;
 	limits_merge(&w->limits, &info->limits);
-	ports_merge(&w->ports, info);
+	publish_merge(&w->ports, info);
 	r = make_new(s, w, info, &entry, diag);
 	if (r)
 		return r;
 	if (info->ports.count || info->net == ENV_NET_HOST)
-		r = ports_lease(s, entry->name, info, diag);
+		r = publish_lease(s, entry->name, info, diag);
 	if (r == 0)
 		r = mount_folder(s, entry, info, w->flags, diag);
 	if (r && (leases_drop(s->leases, entry->name) < 0 ||

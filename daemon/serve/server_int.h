@@ -71,35 +71,36 @@ int restore_handle(struct server *s, const struct ctl_peer *peer,
 int limits_handle(struct server *s, const struct ctl_peer *peer,
 		  const struct msg *request, struct msg *done,
 		  struct diag *diag);
-int ports_handle(struct server *s, const struct ctl_peer *peer,
-		 const struct msg *request, struct msg *done,
-		 struct diag *diag);
+int publish_handle(struct server *s, const struct ctl_peer *peer,
+		   const struct msg *request, struct msg *done,
+		   struct diag *diag);
 
-/* --- ports.c ------------------------------------------------------------- */
+/* --- publish.c ----------------------------------------------------------- */
 
 /* The network and ports that a request asks for. */
-struct ports_wish {
+struct publish_wish {
 	bool has_net, has_ports;
 	enum env_net net;
 	struct env_ports ports;
 };
 
 /* Returns 0, or a code with lines in diag. */
-_must_check_ int ports_read(const struct msg *m, struct ports_wish *ret_wish,
-			    struct diag *diag);
-void ports_merge(const struct ports_wish *w, struct env_info *info);
+_must_check_ int publish_read(const struct msg *m,
+			      struct publish_wish *ret_wish, struct diag *diag);
+void publish_merge(const struct publish_wish *w, struct env_info *info);
 /* Leases what an acquired environment with this info needs; returns a code. */
-_must_check_ int ports_lease(struct server *s, const char *name,
-			     const struct env_info *info, struct diag *diag);
+_must_check_ int publish_lease(struct server *s, const char *name,
+			       const struct env_info *info, struct diag *diag);
 /* The same, and what cannot be had is only written into the log. */
-void ports_renew(struct server *s, const char *name,
-		 const struct env_info *info);
+void publish_renew(struct server *s, const char *name,
+		   const struct env_info *info);
 /* Changes those of an acquired environment, mounted or not; returns a code. */
-_must_check_ int ports_change(struct server *s, const char *name,
-			      const struct ports_wish *w, struct diag *diag);
+_must_check_ int publish_change(struct server *s, const char *name,
+				const struct publish_wish *w,
+				struct diag *diag);
 /* Adds network, ports and leases to a row. */
-_must_check_ int ports_put(struct store *s, const char *name,
-			   const struct env_info *info, struct msg *m);
+_must_check_ int publish_put(struct store *s, const char *name,
+			     const struct env_info *info, struct msg *m);
 
 /* --- limits.c ------------------------------------------------------------ */
 

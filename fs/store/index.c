@@ -47,9 +47,9 @@ enum {
 #define MAP_BYTES_MIN (UINT64_C(64) << 20)
 
 static const char *const table_names[INDEX_TABLES] = {
-	[INDEX_OBJECTS] = "obj", [INDEX_SNAPSHOTS] = "snap",
-	[INDEX_REFS] = "ref",	 [INDEX_SEGMENTS] = "seg",
-	[INDEX_META] = "meta",	 [INDEX_RESCUES] = "rescue",
+	[INDEX_OBJECTS] = "obj",  [INDEX_SNAPSHOTS] = "snap",
+	[INDEX_REFS] = "ref",	  [INDEX_SEGMENTS] = "seg",
+	[INDEX_META] = "meta",	  [INDEX_RESCUES] = "rescue",
 	[INDEX_LEASES] = "lease",
 };
 

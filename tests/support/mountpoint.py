@@ -101,8 +101,9 @@ def alive(pid):
     return _stat_field(pid, 0) not in (None, "Z", "X")
 
 
-def processes_of(folder):
-    """Living cowfs processes whose store is at or below a folder."""
+def processes_of(folder, relays=False):
+    """Living cowfs processes whose store is at or below a folder: those that
+    serve it, or the relays of its sandboxes."""
     prefix = b"COWFS_STORE=" + os.fsencode(str(folder))
     found = []
     for entry in os.listdir("/proc"):
@@ -110,8 +111,10 @@ def processes_of(folder):
             continue
         try:
             with open(f"/proc/{entry}/comm") as f:
-                if not f.read().startswith("cowfs"):
-                    continue
+                name = f.read()
+            if (not name.startswith("cowfs") or
+                    name.startswith("cowfs-relay") != relays):
+                continue
             with open(f"/proc/{entry}/environ", "rb") as f:
                 variables = f.read().split(b"\0")
         except OSError:
@@ -321,7 +324,8 @@ class Store:
                 self.run("daemon", "stop", limit=30)
         except AssertionError as e:
             wrong.append(f"end: {e}")
-        left = processes_of(self.path) + boxes_of(self.path)
+        left = processes_of(self.path) + boxes_of(self.path) + \
+            processes_of(self.path, relays=True)
         for pid in boxes_of(self.path):
             os.kill(pid, signal.SIGKILL)
         mounts = mounts_below(self.folder)

@@ -34,8 +34,7 @@ static struct store *make_store(void **state)
 
 static struct lease port_of(uint32_t number, uint16_t use)
 {
-	return (struct lease){
-		.kind = LEASE_PORT, .number = number, .use = use};
+	return (struct lease){.kind = LEASE_PORT, .number = number, .use = use};
 }
 
 static const struct lease address = {.kind = LEASE_ADDRESS,
@@ -67,7 +66,8 @@ TEST(what_is_set_is_all_that_an_environment_has)
 {
 	const struct lease first[] = {port_of(0x5000, 0),
 				      port_of(0x5001, LEASE_DATABASE)};
-	const struct lease second[] = {address, port_of(0x5001, LEASE_DATABASE)};
+	const struct lease second[] = {address,
+				       port_of(0x5001, LEASE_DATABASE)};
 	struct store *s = make_store(state);
 
 	assert_leases(s, "");
@@ -119,8 +119,8 @@ TEST(what_makes_no_sense_is_not_set)
 
 TEST(those_of_environments_that_are_gone_are_freed)
 {
-	const struct gc_options options = {.grace_days = 7}, dry = {
-		.dry_run = true, .grace_days = 7};
+	const struct gc_options options = {.grace_days = 7},
+				dry = {.dry_run = true, .grace_days = 7};
 	const struct lease one[] = {port_of(0x5000, 0)};
 	struct store *s = make_store(state);
 	struct gc_result gc;
@@ -150,8 +150,7 @@ TEST(those_of_environments_that_are_gone_are_freed)
 
 /* --- rules --------------------------------------------------------------- */
 
-static void put_row(struct index_txn *t, const struct lease *l,
-		    const char *env)
+static void put_row(struct index_txn *t, const struct lease *l, const char *env)
 {
 	uint8_t key[LEASE_KEY_BYTES];
 	_cleanup_buf_ struct buf row = {0};
@@ -181,7 +180,8 @@ static void put_stray(struct index_txn *t)
 
 static void put_second(struct index_txn *t)
 {
-	const struct lease other = port_of(0x5004, 0), more = port_of(0x5005, 1);
+	const struct lease other = port_of(0x5004, 0),
+			   more = port_of(0x5005, 1);
 	const struct lease there = {.kind = LEASE_ADDRESS,
 				    .number = 0x7f400002};
 
@@ -218,8 +218,7 @@ TEST(S29_a_row_that_makes_no_sense)
 
 TEST(S30_a_lease_of_no_environment)
 {
-	break_and_mend(state, put_stray, "S30",
-		       "a 1 5000 0\nb 2 7f400001 0\n");
+	break_and_mend(state, put_stray, "S30", "a 1 5000 0\nb 2 7f400001 0\n");
 }
 
 TEST(S31_one_use_that_was_given_twice)
@@ -234,7 +233,9 @@ TEST(a_new_index_has_none)
 
 	assert_ok(store_lease_set(s, "b", &address, 1));
 	store_close(s);
-	flip_bit(state, "index/data.mdb", 20000);
+	/* both meta pages */
+	flip_bit(state, "index/data.mdb", 16);
+	flip_bit(state, "index/data.mdb", 4096 + 16);
 	assert_int_equal(fsck_run_check(state, FSCK_REPAIR).damage, 0);
 	s = fsck_open_store(state);
 	assert_leases(s, "");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ports.c - the network and the ports that an environment was asked for.
+ * publish.c - the network and the ports that an environment was asked for.
  *
  * How: both stand in its file `env`. They do not change while a sandbox runs
  * that was made for them. What it needs on this machine is leased with the
@@ -39,11 +39,11 @@ static int fail_usage(struct diag *diag, const char *text)
 	return CODE_USAGE;
 }
 
-int ports_read(const struct msg *m, struct ports_wish *ret_wish,
-	       struct diag *diag)
+int publish_read(const struct msg *m, struct publish_wish *ret_wish,
+		 struct diag *diag)
 {
 	uint64_t net = msg_get_u64(m, CTL_TAG_NET, ENV_NET_END);
-	struct ports_wish w = {.has_net = net < ENV_NET_END};
+	struct publish_wish w = {.has_net = net < ENV_NET_END};
 	const uint8_t *p;
 	size_t n;
 
@@ -66,7 +66,7 @@ int ports_read(const struct msg *m, struct ports_wish *ret_wish,
 	return 0;
 }
 
-void ports_merge(const struct ports_wish *w, struct env_info *info)
+void publish_merge(const struct publish_wish *w, struct env_info *info)
 {
 	if (w->has_net)
 		info->net = w->net;
@@ -74,7 +74,7 @@ void ports_merge(const struct ports_wish *w, struct env_info *info)
 		info->ports = w->ports;
 }
 
-static bool is_same(const struct env_info *a, const struct ports_wish *w)
+static bool is_same(const struct env_info *a, const struct publish_wish *w)
 {
 	return (!w->has_net || w->net == a->net) &&
 	       (!w->has_ports ||
@@ -98,8 +98,8 @@ static int put_lease(void *ctx, const struct lease *l)
 	return 0;
 }
 
-int ports_put(struct store *s, const char *name, const struct env_info *info,
-	      struct msg *m)
+int publish_put(struct store *s, const char *name, const struct env_info *info,
+		struct msg *m)
 {
 	struct putting p = {.env = name, .m = m};
 
@@ -119,8 +119,8 @@ static bool has_sandbox(struct server *s, const char *name)
 	return box_processes(s->path, name, &pids) == 0;
 }
 
-int ports_lease(struct server *s, const char *name, const struct env_info *info,
-		struct diag *diag)
+int publish_lease(struct server *s, const char *name,
+		  const struct env_info *info, struct diag *diag)
 {
 	/* What a sandbox uses looks taken, and is by itself. */
 	const enum leases_test test =
@@ -131,8 +131,8 @@ int ports_lease(struct server *s, const char *name, const struct env_info *info,
 	return r < 0 ? CODE_FAILED : CODE_DONE;
 }
 
-int ports_change(struct server *s, const char *name, const struct ports_wish *w,
-		 struct diag *diag)
+int publish_change(struct server *s, const char *name,
+		   const struct publish_wish *w, struct diag *diag)
 {
 	_cleanup_free_ struct env_info *info = calloc(1, sizeof *info);
 	int r = info ? env_read_info(s->store, name, info) : -ENOMEM;
@@ -140,16 +140,17 @@ int ports_change(struct server *s, const char *name, const struct ports_wish *w,
 	if (r == 0 && is_same(info, w))
 		return CODE_DONE;
 	if (r == 0 && has_sandbox(s, name)) {
-		diag_add(diag, "%s: its sandbox runs with other ports or "
-			       "another network",
+		diag_add(diag,
+			 "%s: its sandbox runs with other ports or "
+			 "another network",
 			 name);
 		diag_add(diag, "\"cowfs kill %s\" ends it and everything in it",
 			 name);
 		return CODE_BUSY;
 	}
 	if (r == 0) {
-		ports_merge(w, info);
-		r = ports_lease(s, name, info, diag);
+		publish_merge(w, info);
+		r = publish_lease(s, name, info, diag);
 		if (r)
 			return r;
 		r = env_write_info(s->store, name, info);
@@ -161,27 +162,28 @@ int ports_change(struct server *s, const char *name, const struct ports_wish *w,
 	return CODE_DONE;
 }
 
-void ports_renew(struct server *s, const char *name,
-		 const struct env_info *info)
+void publish_renew(struct server *s, const char *name,
+		   const struct env_info *info)
 {
 	_cleanup_diag_ struct diag diag = {0};
 	const char *line;
 
-	if (ports_lease(s, name, info, &diag) && (line = diag_line(&diag, 0)))
+	if (publish_lease(s, name, info, &diag) && (line = diag_line(&diag, 0)))
 		log_warn("%s: %s", name, line);
 }
 
 /* --- the request --------------------------------------------------------- */
 
-int ports_handle(struct server *s, const struct ctl_peer *peer,
-		 const struct msg *request, struct msg *done, struct diag *diag)
+int publish_handle(struct server *s, const struct ctl_peer *peer,
+		   const struct msg *request, struct msg *done,
+		   struct diag *diag)
 {
 	_cleanup_free_ struct env_info *info = calloc(1, sizeof *info);
-	const bool renew = msg_get_u64(request, CTL_TAG_FLAGS, 0) &
-			   CTL_FLAG_DATABASE;
+	const bool renew =
+		msg_get_u64(request, CTL_TAG_FLAGS, 0) & CTL_FLAG_DATABASE;
 	struct envs_entry *entry;
-	struct ports_wish w;
-	int r = info ? ports_read(request, &w, diag) : -ENOMEM;
+	struct publish_wish w;
+	int r = info ? publish_read(request, &w, diag) : -ENOMEM;
 
 	if (r == 0)
 		r = handlers_acquire(s, request, diag, &entry);
@@ -193,7 +195,7 @@ int ports_handle(struct server *s, const struct ctl_peer *peer,
 				w.has_net ? w.net : info->net, &info->ports,
 				renew ? LEASES_DATABASE : LEASES_MISSING, diag);
 	if (r == 0)
-		r = ports_put(s->store, entry->name, info, done);
+		r = publish_put(s->store, entry->name, info, done);
 	envs_release(entry);
 	if (r < 0 && !diag_line(diag, 0))
 		diag_add(diag, "ports: %s", err_text(r));
