@@ -170,13 +170,10 @@ static int is_fresh(struct index *x)
 static int open_or_make_tables(struct index *x, unsigned flags)
 {
 	size_t count = INDEX_TABLES;
-	int r = open_tables(x, false, count);
-	int fresh;
+	int fresh, r = open_tables(x, false, count);
 
-	if (r != -ENOENT)
-		return r;
-	fresh = is_fresh(x);
-	if (fresh < 0)
+	fresh = r == -ENOENT ? is_fresh(x) : r;
+	if (r != -ENOENT || fresh < 0)
 		return fresh;
 	if (!fresh || !(flags & INDEX_MAKE)) {
 		while (r == -ENOENT && count > INDEX_TABLES_FIRST)

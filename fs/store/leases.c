@@ -146,11 +146,22 @@ static bool is_among(const struct lease *l, const struct lease *all,
 	return false;
 }
 
-/* Deletes the rows of an environment that are not wanted, marks those that are
- * there. */
+static bool has_row(const struct buf *rows, const char *env,
+		    const struct lease *want)
+{
+	for (size_t i = 0; i < count_of(rows); i++) {
+		const struct lease l = at(rows, i);
+
+		if (is_same(&l, want) && !strcmp(l.env, env))
+			return true;
+	}
+	return false;
+}
+
+/* Deletes the rows of an environment that are not wanted. */
 static int drop_others(struct index_txn *t, const struct buf *rows,
 		       const char *env, const struct lease *all, size_t count,
-		       bool *there, size_t *changed)
+		       size_t *changed)
 {
 	int r = 0;
 
@@ -158,11 +169,7 @@ static int drop_others(struct index_txn *t, const struct buf *rows,
 		const struct lease l = at(rows, i);
 		uint8_t key[LEASE_KEY_BYTES];
 
-		if (strcmp(l.env, env) != 0)
-			continue;
-		for (size_t k = 0; k < count; k++)
-			there[k] |= is_same(&l, &all[k]);
-		if (is_among(&l, all, count))
+		if (strcmp(l.env, env) != 0 || is_among(&l, all, count))
 			continue;
 		lease_key(&l, key);
 		r = index_delete(t, INDEX_LEASES,
@@ -175,23 +182,20 @@ static int drop_others(struct index_txn *t, const struct buf *rows,
 int store_lease_set(struct store *s, const char *env, const struct lease *all,
 		    size_t count)
 {
-	bool there[LEASE_PORTS_MAX + 2] = {false};
 	_cleanup_index_txn_ struct index_txn t = {0};
 	_cleanup_buf_ struct buf rows = {0};
 	size_t changed = 0;
 	int r;
 
-	if (count > ARRAY_SIZE(there))
-		return -E2BIG;
 	r = index_txn_begin(s->index, true, &t);
 	if (r == 0)
 		r = index_each(&t, INDEX_LEASES, take, &rows);
 	if (r == 0)
-		r = drop_others(&t, &rows, env, all, count, there, &changed);
+		r = drop_others(&t, &rows, env, all, count, &changed);
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		struct lease l = all[i];
 
-		if (there[i])
+		if (has_row(&rows, env, &l))
 			continue;
 		(void)snprintf(l.env, sizeof l.env, "%s", env);
 		r = put(&t, &l);

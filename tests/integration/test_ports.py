@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""mount --port and --net: published ports, and what is leased for them."""
+"""mount --port and --net: published ports of a private network."""
 import concurrent.futures
 import hashlib
 import os
@@ -13,103 +13,8 @@ import pytest
 
 from conftest import skip_unless
 from helpers import one_line_error, wait_until
-
-# Serves its own name, and gives back what it is sent; by http, with node.
-NODE = """
-const http = require("http");
-http.createServer((req, res) => {
-    res.setHeader("x-env", process.env.COWFS_ENV);
-    if (req.method == "GET") return res.end("I am " + process.env.COWFS_ENV);
-    req.pipe(res);
-}).listen(+process.env.PORT, process.argv[1]);
-"""
-# The same for bare bytes: after the end of what comes, their number, an end.
-COUNT = """
-import os, socket, threading
-s = socket.create_server(("127.0.0.1", int(os.environ["PORT"])), backlog=256)
-def serve(c):
-    n = 0
-    while data := c.recv(65536):
-        n += len(data)
-    c.sendall(str(n).encode())
-    c.close()
-while True:
-    threading.Thread(target=serve, args=[s.accept()[0]]).start()
-"""
-
-
-@pytest.fixture
-def box(cowfs, tree):
-    skip_unless(shutil.which("bwrap"), "bwrap")
-    (cowfs.folder / "home").mkdir()
-    cowfs.env["HOME"] = str(cowfs.folder / "home")
-    cowfs.load(tree)
-    return cowfs
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
-
-
-def ports(store, env="e"):
-    return store.run("--json", "ports", env).json()
-
-
-def variables(store, env="e", *options):
-    out = store.run("run", *options, env, "--", "env").out
-    return dict(line.split("=", 1) for line in out.splitlines())
-
-
-def start(store, env, *argv):
-    store.run("run", "--detach", env, "--", *argv)
-
-
-def dial(place, timeout=20):
-    """A connection to a row's address, or to a socket's path."""
-    if isinstance(place, dict):
-        return socket.create_connection((place["host"], place["host_port"]),
-                                        timeout)
-    s = socket.socket(socket.AF_UNIX)
-    s.settimeout(timeout)
-    # A path may be too long for a name.
-    folder = os.open(os.path.dirname(place), os.O_PATH)
-    try:
-        s.connect(f"/proc/self/fd/{folder}/{os.path.basename(place)}")
-    finally:
-        os.close(folder)
-    return s
-
-
-def read_all(s):
-    parts = []
-    while data := s.recv(1 << 16):
-        parts.append(data)
-    return b"".join(parts)
-
-
-def get(place):
-    with dial(place) as s:
-        s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        return read_all(s).rpartition(b"\r\n\r\n")[2].decode()
-
-
-def is_up(place):
-    try:
-        with dial(place) as s:
-            s.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            return bool(s.recv(1))
-    except ConnectionError:
-        return False
-
-
-def exchange(place, data):
-    """Sends, ends its half, and reads all that comes back."""
-    with dial(place) as s:
-        s.sendall(data)
-        s.shutdown(socket.SHUT_WR)
-        return read_all(s)
-
+from port_case import (COUNT, NODE, box, dial, exchange, get,  # noqa: F401
+                       is_up, is_up_bare, ports, read_all, start, variables)
 
 # --- reached from the host ---------------------------------------------------
 
@@ -181,13 +86,6 @@ def test_each_half_ends_by_itself(box):
     for where in (place, place["socket"]):
         assert exchange(where, b"x" * 1000003) == b"1000003"
         assert exchange(where, b"") == b"0"
-
-
-def is_up_bare(place):
-    try:
-        return exchange(place, b"") == b"0"
-    except ConnectionError:
-        return False
 
 
 def test_one_that_does_not_read_stops_no_other(box):
@@ -452,150 +350,7 @@ def test_unknown_environments(box):
     assert one_line_error(box.run("ports", "a b", expect=2))
 
 
-# --- what is taken -----------------------------------------------------------
-
-def test_a_port_that_is_taken_everywhere_is_refused(box):
-    with socket.create_server(("0.0.0.0", 0)) as taken:
-        port = taken.getsockname()[1]
-        got = box.run("mount", "base", "e", "--port", str(port), expect=3)
-        assert one_line_error(got) and f"port {port}: is taken" in got.err
-    assert box.run("--json", "ps").out == ""
-    box.mount("base", "e", "--port", str(port))
-
-
-def test_a_port_that_is_taken_later_is_refused(box):
-    port = free_port()
-    box.mount("base", "e", "--port", str(port))
-    host = ports(box)[0]["host"]
-    with socket.create_server((host, port)):
-        got = box.run("run", "e", "true", expect=125)
-        assert one_line_error(got), got
-        assert f"{host}:{port} is taken" in got.err
-        box.run("umount", "e", "--keep")
-        box.mount("e")
-        assert ports(box)[0]["host"] != host
-        box.run("run", "e", "true")
-
-
-def test_a_kept_one_is_mounted_whatever_is_taken(box):
-    port = free_port()
-    box.mount("base", "e", "--port", str(port))
-    box.run("umount", "e", "--keep")
-    with socket.create_server(("0.0.0.0", port)):
-        box.mount("e")
-        assert one_line_error(box.run("run", "e", "true", expect=125))
-    box.run("run", "e", "true")
-
-
-def test_a_low_port_is_for_root(box):
-    if os.geteuid() == 0:
-        box.mount("base", "e", "--port", "80")
-        return
-    with open("/proc/sys/net/ipv4/ip_unprivileged_port_start") as f:
-        low = int(f.read()) - 1
-    if low < 1:
-        pytest.skip("users may have all ports here")
-    got = box.run("mount", "base", "e", "--port", str(low), expect=3)
-    assert one_line_error(got) and "ermission" in got.err
-
-
-# --- leases ------------------------------------------------------------------
-
-def given(store, env):
-    return [(r["host"], r["host_port"]) for r in ports(store, env)]
-
-
-def test_none_is_given_twice_in_a_rush(box, new_store, tree):
-    """Twenty mounts at once in each of two stores, nothing listening."""
-    other = new_store()
-    other.env["HOME"] = box.env["HOME"]
-    other.load(tree)
-    children = []
-    for i in range(20):
-        for store in (box, other):
-            net = ["--net", "host"] if i % 2 else ["--port", "3000"]
-            children.append(store.spawn(
-                ["cowfs", "mount", "base", f"e{i}", *net]))
-    for child in children:
-        assert box.finish(child, 120).code == 0
-    all_given = [("127.0.0.1" if i % 2 else "", place)
-                 for store in (box, other) for i in range(20)
-                 for place in given(store, f"e{i}")]
-    assert len(all_given) == 60
-    assert len(set(all_given)) == len(all_given)
-
-
-def test_what_another_store_has_is_not_given(box, new_store, tree):
-    """Nor after both have been away: who comes later gets another one."""
-    other = new_store()
-    other.load(tree)
-    box.mount("base", "e", "--net", "host")
-    mine = given(box, "e")
-    box.run("umount", "e", "--keep")
-    box.run("daemon", "stop")
-    # Claimed by somebody else now, as by another store's server.
-    holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    with holder:
-        holder.bind(f"\0cowfs-lease/{mine[0][1]}")
-        box.mount("e")
-        now = given(box, "e")
-    assert now[0] != mine[0] and now[1] == mine[1]
-
-
-def test_leases_survive_a_killed_server(box):
-    box.mount("base", "e", "--port", "3000")
-    box.mount("base", "f", "--net", "host")
-    box.run("run", "e", "true")
-    before = given(box, "e"), given(box, "f")
-    box.kill_server()
-    assert (given(box, "e"), given(box, "f")) == before
-    box.mount("e")
-    box.mount("f")
-    assert (given(box, "e"), given(box, "f")) == before
-    start(box, "e", "python3", "-c", COUNT)
-    wait_until(lambda: is_up_bare(ports(box)[0]), 30)
-
-
-@pytest.mark.parametrize("end", [["umount", "e"], ["umount", "e", "--discard"],
-                                 ["umount", "e", "--keep"]])
-def test_leases_end_with_the_environment(box, end):
-    box.mount("base", "e", "--net", "host", "--port", "3000")
-    port = ports(box)[0]["host_port"]
-    box.run("run", "e", "--", "touch", "new")
-    box.run(*end)
-    if "--keep" in end:
-        assert ports(box)[0]["host_port"] == port
-        box.run("umount", "e", "--discard")
-    assert stray(box) == 0
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
-        s.bind(f"\0cowfs-lease/{port}")  # nobody holds it
-
-
-def stray(store):
-    """Leases that fsck, gc and doctor see without an environment."""
-    assert store.run("fsck").out == "0 problems\n"
-    return store.run("--json", "gc").json()[0]["leases"]
-
-
-@pytest.mark.parametrize("by", ["doctor", "gc", "server", "fsck"])
-def test_leases_of_what_is_gone_are_freed(box, by):
-    box.mount("base", "e", "--net", "host")
-    box.run("umount", "e", "--keep")
-    box.run("daemon", "stop")
-    shutil.rmtree(box.path / "envs/e")
-    got = box.run("fsck", expect=1)
-    assert got.out.count("S30: ") == 2, got
-    assert "2 leases" in box.run("doctor", expect=1).out
-    if by == "doctor":
-        assert "fixed: " in box.run("doctor", "--fix").out
-    elif by == "gc":
-        assert box.run("--json", "gc").json()[0]["leases"] == 2
-    elif by == "server":
-        box.run("daemon", "start")
-    else:
-        box.run("fsck", "--repair")
-    assert stray(box) == 0
-
+# --- its end ------------------------------------------------------------------
 
 def test_the_relay_is_started_anew_with_its_ports(box):
     box.mount("base", "e", "--port", "3000")
