@@ -364,6 +364,22 @@ static void take_own(struct wanted *w)
 	}
 }
 
+/* Mostly there is nothing, and nothing to wait for. The environment's rows are
+ * changed by who has acquired it only. */
+static int has_any(struct leases *l, const char *env)
+{
+	_cleanup_buf_ struct buf rows = {0};
+	int r = store_leases(l->store, take_row, &rows);
+
+	for (size_t i = 0; r == 0 && i < row_count(&rows); i++) {
+		const struct lease row = row_at(&rows, i);
+
+		if (!strcmp(row.env, env))
+			return 1;
+	}
+	return r;
+}
+
 static int have_locked(struct leases *l, struct wanted *w, enum env_net net)
 	REQUIRES(&l->lock);
 static int have_locked(struct leases *l, struct wanted *w, enum env_net net)
@@ -390,10 +406,11 @@ int leases_have(struct leases *l, const char *env, enum env_net net,
 		struct diag *diag)
 {
 	_cleanup_free_ struct wanted *w = calloc(1, sizeof *w);
-	int r;
+	const bool needs = net == ENV_NET_HOST || ports->count;
+	int r = needs ? 1 : has_any(l, env);
 
-	if (!w)
-		return -ENOMEM;
+	if (r <= 0 || !w)
+		return r <= 0 ? r : -ENOMEM;
 	w->env = env;
 	w->ports = ports;
 	w->test = test;
@@ -409,18 +426,8 @@ int leases_have(struct leases *l, const char *env, enum env_net net,
 static int drop_locked(struct leases *l, const char *env) REQUIRES(&l->lock);
 static int drop_locked(struct leases *l, const char *env)
 {
-	_cleanup_buf_ struct buf rows = {0};
-	bool any = false;
-	int r = store_leases(l->store, take_row, &rows);
+	int r = store_lease_set(l->store, env, NULL, 0);
 
-	/* Mostly there is nothing, and nothing to wait for. */
-	for (size_t i = 0; r == 0 && i < row_count(&rows); i++) {
-		const struct lease row = row_at(&rows, i);
-
-		any = any || !strcmp(row.env, env);
-	}
-	if (r == 0 && any)
-		r = store_lease_set(l->store, env, NULL, 0);
 	if (r == 0)
 		unclaim(l, env, NULL, 0);
 	return r;
@@ -428,8 +435,10 @@ static int drop_locked(struct leases *l, const char *env)
 
 int leases_drop(struct leases *l, const char *env)
 {
-	int r;
+	int r = has_any(l, env);
 
+	if (r <= 0)
+		return r;
 	mutex_lock(&l->lock);
 	r = drop_locked(l, env);
 	mutex_unlock(&l->lock);

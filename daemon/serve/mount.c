@@ -490,6 +490,8 @@ static int mount_new(struct server *s, const struct wish *w, struct msg *done,
 	if (r && (leases_drop(s->leases, entry->name) < 0 ||
 		  env_remove(s->store, entry->name) < 0))
 		log_error("%s: cannot be removed again", entry->name);
+	if (r)
+		(void)!worker_add(s->worker, umount_empty_trash, s, NULL);
 	(void)snprintf(name, sizeof name, "%s", entry->name);
 	envs_release(entry);
 	return r ? r : answer_mounted(s, name, done);

@@ -66,7 +66,9 @@ def status(store, env):
 
 # --- life --------------------------------------------------------------------
 
-def test_later_commands_find_it(db):
+@pytest.mark.parametrize("options", [["--port", "5432"], ["--net", "host"]])
+def test_later_commands_find_it(db, options):
+    db.mount("e", *options)
     db.run("db", "start", "e")
     assert rows(db, "e") == 1000
     # By each of the ways in which programs look.
@@ -131,11 +133,14 @@ def test_the_end_of_the_sandbox_is_a_clean_one(db, verb):
         assert "not properly shut down" not in copy.read_text()
 
 
-def test_two_environments_each_with_its_own_data(db):
-    db.mount("base", "f")
+@pytest.mark.parametrize("net", ["private", "host"])
+def test_two_environments_each_with_its_own_data(db, net):
+    db.mount("e", "--net", net)
+    db.mount("base", "f", "--net", net)
     for env in ("e", "f"):
         db.run("db", "start", env)
-    assert status(db, "e")["port"] != status(db, "f")["port"]
+    same = status(db, "e")["port"] == status(db, "f")["port"]
+    assert same == (net == "private")
     sql(db, "e", "drop table t")
     sql(db, "f", "insert into t values (0)")
     assert rows(db, "f") == 1001
@@ -264,7 +269,43 @@ def test_it_runs_already(db):
     assert rows(db, "e") == 1000
 
 
+def test_the_port_is_leased(db):
+    """With the host's network; another one when it was taken."""
+    db.mount("e", "--net", "host")
+
+    def leased():
+        return db.run("--json", "ports", "e").json()[-1]["host_port"]
+
+    first = leased()
+    db.run("db", "start", "e")
+    assert status(db, "e")["port"] == leased() == first
+    assert f"PGPORT={first}\n" in db.run("run", "e", "env").out
+    db.run("db", "stop", "e")
+    assert f"PGPORT={first}\n" in db.run("run", "e", "env").out
+    with socket.create_server(("127.0.0.1", first)):
+        db.run("db", "start", "e")
+        assert status(db, "e")["port"] == leased() != first
+        assert rows(db, "e") == 1000
+
+
+def test_it_is_reached_from_the_host_where_it_is_published(db):
+    db.run("db", "start", "e")
+    told = db.run("env", "e").out
+    assert "PGPORT" not in told and "DATABASE_URL" not in told
+    db.run("kill", "e")
+    db.mount("e", "--port", "5432")
+    db.run("db", "start", "e")
+    place = db.run("--json", "ports", "e").json()[0]
+    told = {r["name"]: r["value"] for r in db.run("--json", "env", "e").json()}
+    assert told["PGHOST"] == place["host"]
+    assert f"@{place['host']}:5432/" in told["DATABASE_URL"]
+    assert db.finish(db.spawn(
+        ["psql", told["DATABASE_URL"], "-XAtc", "select count(*) from t"]),
+        30).out == "1000\n"
+
+
 def test_a_port_that_is_taken(db):
+    db.mount("e", "--net", "host")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert "taken" in error(

@@ -208,8 +208,11 @@ def test_junk_rules(box, text):
 
 
 def test_a_rule_needs_the_private_network(box):
-    got = box.run("run", "--allow-host", "x", "e", "--", "true", expect=125)
-    assert "--net private" in got.err
+    for net in ("host", "none"):
+        got = box.run("run", "--net", net, "--allow-host", "x", "e", "--",
+                      "true", expect=125)
+        assert "--net private" in got.err
+    box.run("run", "--allow-host", "x", "e", "--", "true")
 
 
 # --- it ends -----------------------------------------------------------------
