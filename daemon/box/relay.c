@@ -117,7 +117,8 @@ static void take_connection(int listener, uint16_t port)
 	if (c)
 		*c = (struct connection){.fd = fd, .port = port};
 	if (!c || !count_up(side_of(c))) {
-		pump_reset(fd);
+		if (port)
+			pump_reset(fd);
 		(void)close(fd);
 		free(c);
 		return;

@@ -9,8 +9,10 @@ import threading
 
 import pytest
 
+import mountpoint
 from conftest import skip_unless
 from helpers import one_line_error, wait_until
+from port_case import holders, relays_of
 
 GET = """
 import http.client, sys
@@ -81,19 +83,8 @@ def get(box, url, *how, **kw):
 
 def relays(box):
     """Living relays of this test's store."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/comm", encoding="ascii") as f:
-                name = f.read()
-            fds = [os.readlink(f"/proc/{pid}/fd/{n}")
-                   for n in os.listdir(f"/proc/{pid}/fd")]
-        except OSError:
-            continue
-        if name == "cowfs-relay\n" and \
-                any(t.startswith(f"{box.path}/") for t in fds):
-            found.append(int(pid))
-    return found
+    return [pid for env in os.listdir(box.path / "envs")
+            for pid in relays_of(box, env)]
 
 
 # --- the proxy ---------------------------------------------------------------
@@ -222,9 +213,10 @@ def test_the_relay_ends_with_the_sandbox(box, verb):
     inside(box, "true")
     assert len(relays(box)) == 1
     inside(box, "true")
-    assert len(relays(box)) == 1
+    first = relays(box)
+    assert len(first) == 1
     box.run(verb, "e")
-    assert relays(box) == []
+    assert relays(box) == [] and not mountpoint.alive(first[0])
 
 
 def test_a_killed_relay_is_started_anew(box, site):
@@ -239,13 +231,7 @@ def test_a_killed_relay_is_started_anew(box, site):
 
 def test_the_relay_ends_when_the_sandbox_is_killed(box):
     inside(box, "true")
-    inits = box.run("run", "--net", "private", "e", "--", "true")
-    assert inits.code == 0
-    with open(f"{box.path}/envs/e/box/lock", "rb") as f:
-        number = os.fstat(f.fileno()).st_ino
-    with open("/proc/locks", encoding="ascii") as f:
-        pids = [int(w[4]) for w in map(str.split, f)
-                if w[1] == "POSIX" and w[5].endswith(f":{number}")]
+    pids = holders(box.path / "envs/e/box/lock")
     assert pids
     os.kill(pids[0], signal.SIGKILL)
     wait_until(lambda: not relays(box))

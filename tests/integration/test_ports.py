@@ -14,7 +14,8 @@ import pytest
 from conftest import skip_unless
 from helpers import one_line_error, wait_until
 from port_case import (COUNT, NODE, box, dial, exchange, get,  # noqa: F401
-                       is_up, is_up_bare, ports, read_all, start, variables)
+                       is_up, is_up_bare, ports, read_all, relays_of, start,
+                       variables)
 
 # --- reached from the host ---------------------------------------------------
 
@@ -357,12 +358,7 @@ def test_the_relay_is_started_anew_with_its_ports(box):
     start(box, "e", "python3", "-c", COUNT)
     place = ports(box)[0]
     wait_until(lambda: is_up_bare(place), 30)
-    with open(f"{box.path}/envs/e/box/relay", "rb") as f:
-        number = os.fstat(f.fileno()).st_ino
-    with open("/proc/locks", encoding="ascii") as f:
-        pids = [int(w[4]) for w in map(str.split, f)
-                if w[1] == "POSIX" and w[5].endswith(f":{number}")]
-    os.kill(pids[0], signal.SIGKILL)
+    os.kill(relays_of(box)[0], signal.SIGKILL)
     wait_until(lambda: not is_up_bare(place))
     box.run("run", "e", "true")
     assert is_up_bare(place)
