@@ -59,6 +59,9 @@ struct box_spec {
 	const char *mount; /* where it is mounted */
 	const char *at;	   /* where it appears inside; absolute */
 	const char *home;  /* of whoever calls; absolute */
+	/* The private one that takes its place; NULL: a folder of the sandbox's
+	 */
+	const char *home_view;
 	enum box_net net;
 	const char *const *allow; /* hosts of the private one: proxy_judge */
 	size_t allow_count;
@@ -188,6 +191,38 @@ struct box_ports {
 };
 /* Sets PORT, COWFS_PORT_0..., COWFS_URL, PGPORT. */
 void box_ports_vars(const struct box_ports *p, struct buf *vars);
+enum box_warm {
+	BOX_WARM_NO,
+	BOX_WARM_ASKED, /* when its owner names it */
+	BOX_WARM_YES,
+};
+
+enum { BOX_NEVER_MAX = 48 };
+
+/* The name of their snapshots: BOX_CACHE_REF ":" and a cache's name. */
+#define BOX_CACHE_REF "cache"
+
+/* A folder of a tool, or a setting. */
+struct box_cache {
+	const char *name; /* what users call it; may be NULL */
+	const char *variable;
+	const char *before; /* stands before the path; may be NULL */
+	const char *path;   /* below HOME; NULL: before is the value */
+	enum box_warm warm; /* whether environments may begin with a copy */
+	/* What of it, NULL at the end; NULL: everything. */
+	const char *const *only;
+	const char *const *never; /* patterns as of import; may be NULL */
+};
+
+/* Returns number i of the table; NULL: there are no more. */
+const struct box_cache *box_cache_at(size_t i);
+/* Finds one by its name, or returns NULL. */
+const struct box_cache *box_cache_find(const char *name);
+/* Lists what is never taken along; ret_globs has BOX_NEVER_MAX places. */
+size_t box_cache_never(const struct box_cache *c, const char **ret_globs);
+/* Writes where the caller has it: as its variable says, or below home. */
+_must_check_ int box_cache_place(const struct box_cache *c, const char *home,
+				 char *path, size_t size);
 
 /* Sets those that keep the caches of tools in a HOME. */
 void box_caches(const char *home, struct buf *vars);

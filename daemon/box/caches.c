@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * caches.c - which variables move the caches of which tools, and where to.
+ * caches.c - the caches of tools: which variables move them, where to, and what
+ * of them may be shared.
  *
  * How: each path is where the tool has it in a HOME of its own, so that a
  * command of `run`, which has the environment's HOME, and one outside that only
  * has these variables use the same caches. Tools that ignore XDG's variables
  * have their own; where a tool takes no path, a word stands there as it is.
+ *
+ * Of what may be warm only the parts are taken that tools fetched or built.
+ * Settings, credentials and logs, which may have tokens in them, lie beside
+ * them: where a tool's layout is known it is a list of what is taken, and in
+ * any case names that are known to hold secrets are left out.
  */
 #include "box/box.h"
 
@@ -16,58 +22,215 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const struct {
-	const char *name;
-	const char *before; /* stands before the path */
-	const char *path;   /* below HOME; or NULL: before is the value */
-} caches[] = {
-	{"XDG_CACHE_HOME", "", ".cache"},
-	{"XDG_CONFIG_HOME", "", ".config"},
-	{"XDG_DATA_HOME", "", ".local/share"},
-	{"XDG_STATE_HOME", "", ".local/state"},
-	/* jest follows it, too */
-	{"TMPDIR", "", ".cache/tmp"},
-	{"npm_config_cache", "", ".npm"},
-	{"npm_config_store_dir", "", ".local/share/pnpm/store"},
-	{"npm_config_update_notifier", "false", NULL},
-	{"npm_config_logs_max", "0", NULL},
-	{"YARN_CACHE_FOLDER", "", ".cache/yarn"},
-	{"YARN_GLOBAL_FOLDER", "", ".yarn/berry"},
-	{"BUN_INSTALL_CACHE_DIR", "", ".bun/install/cache"},
-	{"PIP_CACHE_DIR", "", ".cache/pip"},
-	{"UV_CACHE_DIR", "", ".cache/uv"},
-	{"POETRY_CACHE_DIR", "", ".cache/pypoetry"},
-	{"CARGO_HOME", "", ".cargo"},
-	{"GOCACHE", "", ".cache/go-build"},
-	{"GOPATH", "", "go"},
-	{"GOMODCACHE", "", "go/pkg/mod"},
-	{"GOENV", "", ".config/go/env"},
-	{"MAVEN_OPTS", "-Dmaven.repo.local=", ".m2/repository"},
-	{"GRADLE_USER_HOME", "", ".gradle"},
-	{"CCACHE_DIR", "", ".cache/ccache"},
-	{"SCCACHE_DIR", "", ".cache/sccache"},
-	{"COMPOSER_HOME", "", ".config/composer"},
-	{"COMPOSER_CACHE_DIR", "", ".cache/composer"},
-	{"BUNDLE_USER_HOME", "", ".bundle"},
-	{"NUGET_PACKAGES", "", ".nuget/packages"},
-	{"PLAYWRIGHT_BROWSERS_PATH", "", ".cache/ms-playwright"},
-	{"HF_HOME", "", ".cache/huggingface"},
-	{"TURBO_CACHE_DIR", "", ".cache/turbo"},
-	{"NEXT_TELEMETRY_DISABLED", "1", NULL},
+#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* Tools that have no folder of their own stand here, too: jest's goes by
+ * TMPDIR, and what cargo, tsc, jest, next and turbo build lies in the tree,
+ * where it is as warm as the snapshot. */
+static const struct box_cache caches[] = {
+	{.name = "xdg", .variable = "XDG_CACHE_HOME", .path = ".cache"},
+	{.name = "xdg", .variable = "XDG_CONFIG_HOME", .path = ".config"},
+	{.name = "xdg", .variable = "XDG_DATA_HOME", .path = ".local/share"},
+	{.name = "xdg", .variable = "XDG_STATE_HOME", .path = ".local/state"},
+	{.name = "jest", .variable = "TMPDIR", .path = ".cache/tmp"},
+	{.name = "npm",
+	 .variable = "npm_config_cache",
+	 .path = ".npm",
+	 .warm = BOX_WARM_YES,
+	 .only = LIST("_cacache", "_npx", "_prebuilds", "_libvips")},
+	{.name = "npm",
+	 .variable = "npm_config_update_notifier",
+	 .before = "false"},
+	{.name = "npm", .variable = "npm_config_logs_max", .before = "0"},
+	{.name = "pnpm",
+	 .variable = "npm_config_store_dir",
+	 .path = ".local/share/pnpm/store",
+	 .warm = BOX_WARM_YES},
+	{.name = "yarn",
+	 .variable = "YARN_CACHE_FOLDER",
+	 .path = ".cache/yarn",
+	 .warm = BOX_WARM_YES},
+	{.name = "yarn-berry",
+	 .variable = "YARN_GLOBAL_FOLDER",
+	 .path = ".yarn/berry",
+	 .warm = BOX_WARM_YES,
+	 .only = LIST("cache", "index", "metadata")},
+	{.name = "bun",
+	 .variable = "BUN_INSTALL_CACHE_DIR",
+	 .path = ".bun/install/cache",
+	 .warm = BOX_WARM_YES},
+	{.name = "pip",
+	 .variable = "PIP_CACHE_DIR",
+	 .path = ".cache/pip",
+	 .warm = BOX_WARM_YES,
+	 .only = LIST("http", "http-v2", "wheels", "selfcheck")},
+	{.name = "uv",
+	 .variable = "UV_CACHE_DIR",
+	 .path = ".cache/uv",
+	 .warm = BOX_WARM_YES},
+	{.name = "poetry",
+	 .variable = "POETRY_CACHE_DIR",
+	 .path = ".cache/pypoetry",
+	 .warm = BOX_WARM_YES,
+	 .only = LIST("artifacts", "cache")},
+	{.name = "cargo",
+	 .variable = "CARGO_HOME",
+	 .path = ".cargo",
+	 .warm = BOX_WARM_YES,
+	 .only = LIST("registry", "git"),
+	 .never = LIST("/git/db/*/FETCH_HEAD")},
+	{.name = "go-build",
+	 .variable = "GOCACHE",
+	 .path = ".cache/go-build",
+	 .warm = BOX_WARM_YES},
+	{.variable = "GOPATH", .path = "go"},
+	{.name = "go",
+	 .variable = "GOMODCACHE",
+	 .path = "go/pkg/mod",
+	 .warm = BOX_WARM_YES,
+	 .never = LIST("/cache/vcs", "/cache/lock")},
+	{.variable = "GOENV", .path = ".config/go/env"},
+	{.name = "maven",
+	 .variable = "MAVEN_OPTS",
+	 .before = "-Dmaven.repo.local=",
+	 .path = ".m2/repository",
+	 .warm = BOX_WARM_YES},
+	{.name = "gradle",
+	 .variable = "GRADLE_USER_HOME",
+	 .path = ".gradle",
+	 .warm = BOX_WARM_YES,
+	 .only = LIST("caches", "wrapper", "jdks", "native")},
+	{.name = "ccache",
+	 .variable = "CCACHE_DIR",
+	 .path = ".cache/ccache",
+	 .warm = BOX_WARM_YES},
+	{.name = "sccache",
+	 .variable = "SCCACHE_DIR",
+	 .path = ".cache/sccache",
+	 .warm = BOX_WARM_YES},
+	{.name = "composer",
+	 .variable = "COMPOSER_HOME",
+	 .path = ".config/composer"},
+	{.name = "composer",
+	 .variable = "COMPOSER_CACHE_DIR",
+	 .path = ".cache/composer",
+	 .warm = BOX_WARM_YES,
+	 .never = LIST("/vcs")},
+	{.name = "bundler",
+	 .variable = "BUNDLE_USER_HOME",
+	 .path = ".bundle",
+	 .warm = BOX_WARM_YES,
+	 .only = LIST("cache")},
+	{.name = "nuget",
+	 .variable = "NUGET_PACKAGES",
+	 .path = ".nuget/packages",
+	 .warm = BOX_WARM_YES},
+	{.name = "playwright",
+	 .variable = "PLAYWRIGHT_BROWSERS_PATH",
+	 .path = ".cache/ms-playwright",
+	 .warm = BOX_WARM_YES},
+	{.name = "huggingface",
+	 .variable = "HF_HOME",
+	 .path = ".cache/huggingface",
+	 .warm = BOX_WARM_YES,
+	 .only = LIST("hub", "datasets", "modules", "assets", "xet")},
+	/* It keeps what tasks printed, so nobody's is taken unasked. */
+	{.name = "turbo",
+	 .variable = "TURBO_CACHE_DIR",
+	 .path = ".cache/turbo",
+	 .warm = BOX_WARM_ASKED},
+	{.name = "next", .variable = "NEXT_TELEMETRY_DISABLED", .before = "1"},
 };
+
+/* At the top of a cache, whichever it is: as patterns of import. */
+static const char *const secrets[] = {
+	"/.npmrc",
+	"/npmrc",
+	"/.yarnrc*",
+	"/credentials*",
+	"/.credentials*",
+	"/config",
+	"/config.toml",
+	"/settings*.xml",
+	"/pip.conf",
+	"/pip.ini",
+	"/gradle.properties",
+	"/init.d",
+	"/auth.json",
+	"/auth.toml",
+	"/token",
+	"/stored_tokens",
+	"/.netrc",
+	"/_netrc",
+	"/.pypirc",
+	"/nuget.config",
+	"/NuGet.Config",
+	"/ccache.conf",
+	"/.git-credentials",
+	"/.ssh",
+	"/.gnupg",
+	"/.aws",
+	"/.docker",
+	"/.kube",
+	"/.config",
+	"/_logs",
+	"/log",
+	"/logs",
+};
+
+const struct box_cache *box_cache_at(size_t i)
+{
+	return i < ARRAY_SIZE(caches) ? &caches[i] : NULL;
+}
+
+/* Of several rows with one name that which may be warm. */
+const struct box_cache *box_cache_find(const char *name)
+{
+	const struct box_cache *found = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(caches); i++)
+		if (caches[i].name && !strcmp(caches[i].name, name) &&
+		    (!found || caches[i].warm != BOX_WARM_NO))
+			found = &caches[i];
+	return found;
+}
+
+size_t box_cache_never(const struct box_cache *c, const char **ret_globs)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(secrets); i++)
+		ret_globs[n++] = secrets[i];
+	for (size_t i = 0; c->never && c->never[i] && n < BOX_NEVER_MAX; i++)
+		ret_globs[n++] = c->never[i];
+	return n;
+}
+
+int box_cache_place(const struct box_cache *c, const char *home, char *path,
+		    size_t size)
+{
+	const char *value = c->before ? NULL : getenv(c->variable);
+
+	if (value && value[0] == '/')
+		return snprintf(path, size, "%s", value) < (int)size
+			       ? 0
+			       : -ENAMETOOLONG;
+	return snprintf(path, size, "%s/%s", home, c->path) < (int)size
+		       ? 0
+		       : -ENAMETOOLONG;
+}
 
 void box_caches(const char *home, struct buf *vars)
 {
 	char value[PATH_MAX + 64];
 
 	for (size_t i = 0; i < ARRAY_SIZE(caches); i++) {
-		if (caches[i].path)
-			(void)snprintf(value, sizeof value, "%s%s/%s",
-				       caches[i].before, home, caches[i].path);
-		else
-			(void)snprintf(value, sizeof value, "%s",
-				       caches[i].before);
-		box_vars_set(vars, caches[i].name, value);
+		const struct box_cache *c = &caches[i];
+
+		(void)snprintf(value, sizeof value, "%s%s%s%s",
+			       c->before ? c->before : "", c->path ? home : "",
+			       c->path ? "/" : "", c->path ? c->path : "");
+		box_vars_set(vars, c->variable, value);
 	}
 }
 

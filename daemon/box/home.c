@@ -3,10 +3,11 @@
  * home.c - HOME in a sandbox: a private folder with the caller's tool chains.
  *
  * The folder is part of the environment (STORE/envs/NAME/box/home) and starts
- * empty. What is on PATH below the real home, or in another folder that is not
- * shown, is bound read-only with the folder that its `bin` lies in: tool chains
- * find their libraries there. Settings are bound as files; of npm's the lines
- * with secrets are left out.
+ * empty, or it is a view of warm caches that the server has mounted. What is on
+ * PATH below the real home, or in another folder that is not shown, is bound
+ * read-only with the folder that its `bin` lies in: tool chains find their
+ * libraries there. Settings are bound as files; of npm's the lines with secrets
+ * are left out.
  */
 #include "box/box_int.h"
 
@@ -196,9 +197,12 @@ static void add_paths(const struct box_spec *spec, struct view *v)
 void home_view(const struct box_spec *spec, const char *home, struct view *v)
 {
 	char folder[PATH_MAX];
+	int n = spec->home_view
+			? snprintf(folder, sizeof folder, "%s", spec->home_view)
+			: snprintf(folder, sizeof folder, "%s/envs/%s/box/home",
+				   spec->store, spec->env);
 
-	if (snprintf(folder, sizeof folder, "%s/envs/%s/box/home", spec->store,
-		     spec->env) >= (int)sizeof folder) {
+	if (n >= (int)sizeof folder) {
 		v->failed = true;
 		return;
 	}
@@ -286,7 +290,7 @@ int home_prepare(const struct box_spec *spec, int folder, struct view *v)
 
 	if (r)
 		return r;
-	home = openat(folder, "home",
+	home = openat(folder, spec->home_view ? spec->home_view : "home",
 		      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (home < 0)
 		return -errno;

@@ -54,12 +54,23 @@ static void put_mount(const struct box_spec *spec, struct buf *b)
 	buf_printf(b, "mount %u:%u\n", major(st.st_dev), minor(st.st_dev));
 }
 
+/* Likewise its HOME, where that is one. */
+static void put_mounts(const struct box_spec *spec, struct buf *b)
+{
+	struct stat st = {0};
+
+	put_mount(spec, b);
+	if (spec->home_view)
+		(void)stat(spec->home_view, &st);
+	buf_printf(b, "view %u:%u\n", major(st.st_dev), minor(st.st_dev));
+}
+
 /* Everything in which two sandboxes may differ; one that runs is compared. */
 static void put_shape(const struct box_spec *spec, struct buf *b)
 {
 	static const char *const shares[] = {"ro", "rw", "hide"};
 
-	put_mount(spec, b);
+	put_mounts(spec, b);
 	buf_printf(b, "at %s\nhome %s\nnet %d\nnested %d\n", spec->at,
 		   spec->home, (int)spec->net, spec->nested);
 	buf_printf(b, "limits %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
@@ -80,7 +91,7 @@ static int check_shape(const struct box_spec *spec, int folder,
 	_cleanup_buf_ struct buf mount = {0}, want = {0}, have = {0};
 	int r = io_read_file(folder, "shape", SHAPE_MAX, &have);
 
-	put_mount(spec, &mount);
+	put_mounts(spec, &mount);
 	put_shape(spec, &want);
 	if (buf_error(&want) || buf_error(&mount))
 		return -ENOMEM;
@@ -322,7 +333,8 @@ int box_start(const struct box_spec *spec, int folder, struct diag *diag)
 
 	put_shape(spec, &shape);
 	r = buf_error(&shape);
-	if (!r && mkdirat(folder, "home", 0755) < 0 && errno != EEXIST)
+	if (!r && !spec->home_view && mkdirat(folder, "home", 0755) < 0 &&
+	    errno != EEXIST)
 		r = -errno;
 	if (!r)
 		r = io_write_file(folder, "shape", shape.data, shape.len,

@@ -136,7 +136,7 @@ static void tell(void *ctx, const struct fsck_finding *f)
 static void tell_env(void *ctx, const char *rule, const char *text)
 {
 	struct check *k = ctx;
-	char where[NAME_MAX_LABEL + 16];
+	char where[NAME_MAX_ENV + 16];
 
 	(void)snprintf(where, sizeof where, "envs/%s", k->env);
 	fsck_tell(k->fsck, &(struct fsck_finding){.kind = FSCK_DAMAGE,
@@ -157,7 +157,7 @@ static void note_env(struct check *k, const char *text)
 static int repair_env(struct check *k, const struct env_checked *e,
 		      bool tainted)
 {
-	char path[NAME_MAX_LABEL + 32];
+	char path[NAME_MAX_ENV + 32];
 	int r;
 
 	(void)snprintf(path, sizeof path, "envs/%s", k->env);
@@ -207,6 +207,16 @@ static int check_env(struct check *k, const char *name, bool repair)
 	return repair ? repair_env(k, &e, tainted) : 0;
 }
 
+/* An environment and, where it has one that is a view, its HOME. */
+static int check_both(struct check *k, const char *name, bool repair)
+{
+	char home[NAME_MAX_ENV + 1];
+	int r = check_env(k, name, repair);
+
+	(void)snprintf(home, sizeof home, "%.64s" NAME_HOME, name);
+	return r == 0 ? check_env(k, home, repair) : r;
+}
+
 static int check_envs(struct check *k, bool repair)
 {
 	_cleanup_buf_ struct buf names = {0};
@@ -220,7 +230,7 @@ static int check_envs(struct check *k, bool repair)
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		return 0;
 	for (size_t i = 0; r == 0 && i < names.len; i += NAME_MAX_LABEL + 1)
-		r = check_env(k, (const char *)names.data + i, repair);
+		r = check_both(k, (const char *)names.data + i, repair);
 	return r;
 }
 

@@ -18,11 +18,20 @@
 #include "cli/place.h"
 #include "cli/room.h"
 #include "cli/snaps.h"
+#include "cli/warm.h"
 
 enum { REDRAW_NS = 100 * 1000 * 1000, NS_PER_S = 1000 * 1000 * 1000 };
 #define ERASE_LINE "\r\033[K"
 
-enum { OPT_TAG, OPT_EXCLUDE, OPT_SKIP, OPT_CROSS, OPT_RESCAN, OPT_MESSAGE };
+enum {
+	OPT_TAG,
+	OPT_EXCLUDE,
+	OPT_SKIP,
+	OPT_CROSS,
+	OPT_RESCAN,
+	OPT_MESSAGE,
+	OPT_CACHE,
+};
 
 static const struct opt_def options[] = {
 	[OPT_TAG] = {"tag", 't', OPT_VALUE, ARG_TEXT, "NAME:TAG",
@@ -37,6 +46,8 @@ static const struct opt_def options[] = {
 			"read all files, also unchanged ones"},
 	[OPT_MESSAGE] = {"message", 'm', OPT_VALUE, ARG_TEXT, "MSG",
 			 "remember this text beside the snapshot"},
+	[OPT_CACHE] = {"cache", 0, OPT_LIST, ARG_TEXT, "NAME=PATH",
+		       "a tool's cache, which later environments begin with"},
 };
 
 static const struct out_col columns[] = {
@@ -143,28 +154,85 @@ int import_path_of(const struct call *c, const char *path, const char *ref,
 	return CODE_DONE;
 }
 
+static void put_result(struct out *o, const char *ref,
+		       const struct import_result *res)
+{
+	char hex[OID_HEX + 1];
+
+	oid_to_hex(&res->id, hex);
+	out_row(o, (struct out_cell[]){
+			   out_str(hex),
+			   out_str(ref),
+			   out_num(res->inodes),
+			   out_num(res->files),
+			   out_num(res->bytes),
+			   out_num(res->stored_bytes),
+			   out_num(res->sockets),
+			   out_num(res->locks),
+			   out_num(res->skipped),
+			   out_num(res->unchanged),
+		   });
+	out_printf(o, "%s\n", hex);
+}
+
 static int print_result(const struct call *c, const char *ref,
 			const struct import_result *res)
 {
 	_cleanup_out_ struct out o;
-	char hex[OID_HEX + 1];
 
-	oid_to_hex(&res->id, hex);
 	out_init(&o, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
-	out_row(&o, (struct out_cell[]){
-			    out_str(hex),
-			    out_str(ref),
-			    out_num(res->inodes),
-			    out_num(res->files),
-			    out_num(res->bytes),
-			    out_num(res->stored_bytes),
-			    out_num(res->sockets),
-			    out_num(res->locks),
-			    out_num(res->skipped),
-			    out_num(res->unchanged),
-		    });
-	out_printf(&o, "%s\n", hex);
+	put_result(&o, ref, res);
 	return call_finish(c, &o, CODE_DONE);
+}
+
+/* --- caches -------------------------------------------------------------- */
+
+/* Nothing is imported before all of it makes sense. */
+static int check_caches(const struct call *c)
+{
+	const struct opt_args *a = c->args;
+	const struct box_cache *cache;
+	const char *path;
+	int r = CODE_DONE;
+
+	if (a->arg_count || opt_has(a, OPT_TAG) || opt_has(a, OPT_EXCLUDE))
+		return call_fail(c, CODE_USAGE,
+				 "--cache: not together with PATH, --tag or "
+				 "--exclude");
+	for (size_t i = 0; i < a->item_count && !r; i++) {
+		if (a->items[i].opt != OPT_CACHE)
+			continue;
+		r = warm_parse(c, a->items[i].value, &cache, &path);
+		if (!r)
+			r = check_directory(c, path);
+	}
+	return r;
+}
+
+static int import_caches(const struct call *c,
+			 const struct import_options *plain)
+{
+	const struct opt_args *a = c->args;
+	_cleanup_out_ struct out o;
+	int r = check_caches(c);
+
+	out_init(&o, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; i < a->item_count && !r; i++) {
+		struct import_options one = *plain;
+		const struct box_cache *cache;
+		struct import_result res = {0};
+		char ref[STORE_REF_MAX];
+		const char *path;
+
+		if (a->items[i].opt != OPT_CACHE)
+			continue;
+		r = warm_parse(c, a->items[i].value, &cache, &path);
+		if (!r)
+			r = warm_import(c, cache, path, &one, ref, &res);
+		if (!r)
+			put_result(&o, ref, &res);
+	}
+	return r ? r : call_finish(c, &o, CODE_DONE);
 }
 
 static int take_excludes(const struct call *c, const char **v,
@@ -204,6 +272,13 @@ static int run(struct call *c)
 	};
 	int r;
 
+	if (opt_has(a, OPT_CACHE))
+		return import_caches(c, &o);
+	if (!a->arg_count) {
+		(void)call_fail(c, 0, "PATH: missing");
+		call_hint("usage: cowfs import PATH");
+		return CODE_USAGE;
+	}
 	if (tag && store_ref_normalize(tag, ref, sizeof ref))
 		return *tag ? call_bad_name(c, tag, "NAME:TAG")
 			    : call_fail(c, CODE_USAGE, "--tag: an empty name");
@@ -219,7 +294,7 @@ static int run(struct call *c)
 
 const struct verb cmd_import = {
 	.name = "import",
-	.synopsis = "PATH",
+	.synopsis = "[PATH]",
 	.summary = "read a directory into the store, print the snapshot's id",
 	.text = "Sockets, stale locks of git, other file systems and stores "
 		"below PATH are left\nout. An unreadable file fails the "
@@ -227,7 +302,6 @@ const struct verb cmd_import = {
 	.opts = options,
 	.opt_count = ARRAY_SIZE(options),
 	.arg = ARG_DIR,
-	.min_args = 1,
 	.max_args = 1,
 	.run = run,
 };

@@ -70,6 +70,8 @@ static const struct opt_def options[] = {
 			 "end the command after so long, exit 124"},
 	[RUN_DETACH] = {"detach", 'd', OPT_FLAG, ARG_NONE, NULL,
 			"go on in the background"},
+	[RUN_WARM] = {"warm", 0, OPT_FLAG, ARG_NONE, NULL,
+		      "begin with copies of your own tools' caches"},
 };
 
 struct run {
@@ -409,7 +411,8 @@ static int run(struct call *c)
 	    find_env(&r))
 		return CODE_OURS;
 	made = fresh;
-	if (run_spec_make(c, &r.env, &r.s) || find_command(&r))
+	if (run_spec_make(c, &r.env, &r.s) || find_command(&r) ||
+	    run_spec_home(c, &r.fd, &r.cmd, &r.s))
 		code = CODE_OURS;
 	else
 		code = opt_has(c->args, RUN_DETACH) ? run_detached(&r)

@@ -55,7 +55,9 @@ int db_enter(struct db *d)
 	}
 	if (r != -ESRCH)
 		return call_fail_err(d->c, r, NULL, "sandbox");
-	code = run_box_open(&plain, &d->fd, &s, &d->box);
+	code = run_spec_home(&plain, &d->fd, &(struct box_command){0}, &s);
+	if (code == CODE_DONE)
+		code = run_box_open(&plain, &d->fd, &s, &d->box);
 	(void)snprintf(d->at, sizeof d->at, "%s", s.at);
 	return code;
 }

@@ -12,6 +12,7 @@
 
 #include "box/box.h"
 #include "cli/remote.h"
+#include "cli/warm.h"
 
 /* The options, in the order of the table. */
 enum {
@@ -33,6 +34,7 @@ enum {
 	RUN_PIDS,
 	RUN_TIMEOUT,
 	RUN_DETACH,
+	RUN_WARM,
 };
 
 /* A sandbox's description, and what it points to. */
@@ -44,6 +46,7 @@ struct run_spec {
 	struct box_path *paths;
 	char **texts;	   /* of paths */
 	const char **allow;
+	struct warm_home home;
 	struct buf hidden; /* strings, each ending in NUL */
 	const char **hidden_list;
 };
@@ -52,6 +55,11 @@ void run_spec_fini(struct run_spec *s);
 /* From the command line and what the server says of the environment. */
 _must_check_ int run_spec_make(const struct call *c, const struct remote_env *e,
 			       struct run_spec *ret_spec);
+/* Finds the HOME of its commands, made for cmd's user where there is none; with
+ * the option --warm it has the caller's caches. */
+_must_check_ int run_spec_home(const struct call *c, int *fd,
+			       const struct box_command *cmd,
+			       struct run_spec *s);
 /* Adds what must not be seen: other environments, origins, sockets. */
 _must_check_ int run_spec_hide(const struct call *c, int *fd,
 			       struct run_spec *s);

@@ -231,6 +231,35 @@ int run_spec_make(const struct call *c, const struct remote_env *e,
 	return CODE_DONE;
 }
 
+/* --- HOME ---------------------------------------------------------------- */
+
+static int fail_plain(const struct call *c, const char *env)
+{
+	(void)call_fail(
+		c, 0, "--warm: %s: its HOME has been made without caches", env);
+	call_hint("run it without --warm, or mount a new environment");
+	return CODE_FAILED;
+}
+
+int run_spec_home(const struct call *c, int *fd, const struct box_command *cmd,
+		  struct run_spec *s)
+{
+	const bool warm = opt_has(c->args, RUN_WARM);
+	int r = CODE_DONE;
+
+	if (warm)
+		r = warm_home(c, fd, s->spec.env, NULL, &s->home);
+	if (r == CODE_DONE && warm && !strcmp(s->home.state, "plain"))
+		return fail_plain(c, s->spec.env);
+	if (r == CODE_DONE && warm && !strcmp(s->home.state, "none"))
+		warm_import_own(c, s->spec.home);
+	if (r == CODE_DONE)
+		r = warm_home(c, fd, s->spec.env, cmd, &s->home);
+	if (r == CODE_DONE && !strcmp(s->home.state, "view"))
+		s->spec.home_view = s->home.path;
+	return r;
+}
+
 /* --- what must not be seen ----------------------------------------------- */
 
 struct hiding {

@@ -59,6 +59,12 @@ enum ctl_verb {
 	/* NAME, NET? for another one than the environment's, FLAGS?: leases
 	 * what its network needs. DONE: NET? PORT... LEASE... */
 	CTL_PORTS = 13,
+	/* NAME FLAGS? UID? GID?: where the HOME of its commands is. DONE: STATE
+	 * "view" and PATH, mounted when the environment is; "plain", a folder
+	 * in its box/; "none", there is none yet. With MAKE a view is made,
+	 * which belongs to UID and GID, where there is none and there are
+	 * snapshots of caches */
+	CTL_HOME = 20,
 	/* answers */
 	CTL_ROW = 64,
 	CTL_DONE = 65, /* CODE (exit code), LINE... (messages for stderr) */
@@ -110,6 +116,8 @@ enum ctl_tag {
 	CTL_TAG_NET = 50,     /* u64: enum ctl_net */
 	CTL_TAG_PORT = 51,    /* u64, repeated: a published one; 0: none */
 	CTL_TAG_LEASE = 52,   /* u64, repeated: ctl_lease_pack */
+	CTL_TAG_UID = 60,     /* u64 */
+	CTL_TAG_GID = 61,     /* u64 */
 };
 
 enum ctl_flag {
@@ -123,6 +131,7 @@ enum ctl_flag {
 	CTL_FLAG_KILL = 128,	 /* umount: end who uses it elsewhere */
 	/* ports: exchange the database's port when it is taken */
 	CTL_FLAG_DATABASE = 256,
+	CTL_FLAG_MAKE = 4096,	 /* home: if there is none */
 };
 
 /* The network of commands; the numbers of fs/env and of its file. */

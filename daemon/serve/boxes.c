@@ -96,7 +96,7 @@ static bool add_line(void *ctx, pid_t pid, const char *line, size_t n)
 	return true;
 }
 
-static int find_others(struct server *s, const struct envs_entry *entry,
+int boxes_check_others(struct server *s, const struct envs_entry *entry,
 		       struct diag *diag)
 {
 	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
@@ -120,7 +120,7 @@ int boxes_end(struct server *s, const struct envs_entry *entry,
 
 	if (r == -ESRCH)
 		return 0;
-	r = find_others(s, entry, diag);
+	r = boxes_check_others(s, entry, diag);
 	if (r)
 		return r;
 	r = box_end(s->path, entry->name, GRACE_MS, &ended);

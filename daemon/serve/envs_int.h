@@ -50,7 +50,7 @@ struct envs_mount {
 struct envs_entry {
 	struct envs_entry *next;
 	struct envs *envs;
-	char name[NAME_MAX_LABEL + 1];
+	char name[NAME_MAX_ENV + 1];
 	bool busy;
 	unsigned waiters;
 	struct envs_mount mount;

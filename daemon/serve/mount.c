@@ -187,10 +187,8 @@ static void log_notes(const struct diag *diag)
 		log_warn("%s", line);
 }
 
-/* Mounts an environment whose folder exists. Returns a code. */
-static int mount_folder(struct server *s, struct envs_entry *entry,
-			struct env_info *info, uint64_t flags,
-			struct diag *diag)
+int mount_open(struct server *s, struct envs_entry *entry,
+	       struct env_info *info, uint64_t flags, struct diag *diag)
 {
 	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
 	_cleanup_free_ struct envs_mount *m = calloc(1, sizeof *m);
@@ -204,6 +202,8 @@ static int mount_folder(struct server *s, struct envs_entry *entry,
 		return -ENOMEM;
 	if (info->at[0])
 		(void)snprintf(m->path, sizeof m->path, "%s", info->at);
+	else if (!name_is_label(entry->name))
+		homes_point(s, entry->name, m->path, sizeof m->path);
 	else
 		(void)snprintf(m->path, sizeof m->path, "%s/mnt/%s", s->path,
 			       entry->name);
@@ -313,7 +313,7 @@ static int mount_acquired(struct server *s, struct envs_entry *entry,
 		return CODE_FAILED;
 	}
 	publish_renew(s, entry->name, info);
-	return mount_folder(s, entry, info, w->flags, diag);
+	return mount_open(s, entry, info, w->flags, diag);
 }
 
 static int mount_existing(struct server *s, const struct wish *w,
@@ -486,13 +486,13 @@ static int mount_new(struct server *s, const struct wish *w, struct msg *done,
 	if (info->ports.count || info->net == ENV_NET_HOST)
 		r = publish_lease(s, entry->name, info, diag);
 	if (r == 0)
-		r = mount_folder(s, entry, info, w->flags, diag);
+		r = mount_open(s, entry, info, w->flags, diag);
 	if (r && (leases_drop(s->leases, entry->name) < 0 ||
 		  env_remove(s->store, entry->name) < 0))
 		log_error("%s: cannot be removed again", entry->name);
 	if (r)
 		(void)!worker_add(s->worker, umount_empty_trash, s, NULL);
-	(void)snprintf(name, sizeof name, "%s", entry->name);
+	(void)snprintf(name, sizeof name, "%.64s", entry->name);
 	envs_release(entry);
 	return r ? r : answer_mounted(s, name, done);
 }

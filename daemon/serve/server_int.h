@@ -102,6 +102,30 @@ _must_check_ int publish_change(struct server *s, const char *name,
 _must_check_ int publish_put(struct store *s, const char *name,
 			     const struct env_info *info, struct msg *m);
 
+int home_handle(struct server *s, const struct ctl_peer *peer,
+		const struct msg *request, struct msg *done, struct diag *diag);
+
+/* --- mount.c ------------------------------------------------------------- */
+
+/* Mounts an acquired environment, or HOME, whose folder exists. Returns a code.
+ */
+_must_check_ int mount_open(struct server *s, struct envs_entry *entry,
+			    struct env_info *info, uint64_t flags,
+			    struct diag *diag);
+
+/* --- homes.c ------------------------------------------------------------- */
+
+/* Where the HOME of that name is mounted. */
+void homes_point(const struct server *s, const char *home, char *path,
+		 size_t size);
+/* Unmounts the HOME of an acquired environment if it is mounted, and nobody but
+ * its sandbox used either. Returns 0 or a code; ret_home: for homes_close. */
+_must_check_ int homes_end(struct server *s, const struct envs_entry *entry,
+			   struct diag *diag, struct env **ret_home);
+/* Closes it: on stable storage when its environment is still there. NULL is
+ * allowed. */
+void homes_close(struct server *s, const char *env, struct env *home);
+
 /* --- limits.c ------------------------------------------------------------ */
 
 enum { LIMITS_BYTES = 1, LIMITS_INODES = 2, LIMITS_TTL = 4 };
@@ -152,6 +176,13 @@ _must_check_ int rescue_check(struct server *s, const char *name,
 
 /* --- umount.c ------------------------------------------------------------ */
 
+/* Unmounts an acquired entry, waits for the end of its connection, and takes
+ * the environment out of it. Returns 0 or a code. */
+_must_check_ int umount_end(struct server *s, struct envs_entry *entry,
+			    struct diag *diag, struct env **ret_env);
+/* Closes one whose folder is gone, in the background. */
+void umount_close(struct server *s, struct env *env);
+
 /* Unmounts an acquired environment and keeps it; returns a code. */
 _must_check_ int umount_keep(struct server *s, struct envs_entry *entry,
 			     struct diag *diag);
@@ -176,6 +207,11 @@ void umount_reap(struct server *s, struct envs_entry *entry);
  * Returns 0, or a code with lines in diag. */
 _must_check_ int boxes_end(struct server *s, const struct envs_entry *entry,
 			   struct diag *diag);
+/* Returns a code when somebody who is not in its sandbox uses an acquired
+ * environment, and names them. */
+_must_check_ int boxes_check_others(struct server *s,
+				    const struct envs_entry *entry,
+				    struct diag *diag);
 /* Ends it in any case: the server ends. */
 void boxes_end_last(struct server *s, const char *name);
 /* Takes a sandbox's processes out of a list of an environment's users. */

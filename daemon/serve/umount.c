@@ -177,6 +177,12 @@ static void close_and_empty(void *ctx, void *arg)
 	umount_empty_trash(ctx, NULL);
 }
 
+void umount_close(struct server *s, struct env *env)
+{
+	if (worker_add(s->worker, close_and_empty, s, env) < 0)
+		close_and_empty(s, env);
+}
+
 /* env may be NULL: it is not open. */
 static int throw_away(struct server *s, const char *name, struct env *env,
 		      struct diag *diag)
@@ -193,8 +199,7 @@ static int throw_away(struct server *s, const char *name, struct env *env,
 		diag_add(diag, "%s: cannot be removed: %s", name, err_text(r));
 		return CODE_FAILED;
 	}
-	if (worker_add(s->worker, close_and_empty, s, env) < 0)
-		close_and_empty(s, env);
+	umount_close(s, env);
 	return CODE_DONE;
 }
 
@@ -257,8 +262,8 @@ static int decide(struct server *s, const char *name, struct env *env,
 	return CODE_DONE;
 }
 
-static int umount_mounted(struct server *s, struct envs_entry *entry,
-			  const struct wish *w, struct diag *diag)
+int umount_end(struct server *s, struct envs_entry *entry, struct diag *diag,
+	       struct env **ret_env)
 {
 	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
 	int r = reply ? 0 : -ENOMEM;
@@ -267,9 +272,18 @@ static int umount_mounted(struct server *s, struct envs_entry *entry,
 		r = unmount(s, entry, reply, diag);
 	if (r == 0)
 		r = wait_end(s, entry, reply, diag);
-	if (r)
-		return r;
-	return decide(s, entry->name, take_env(s, entry), w, diag);
+	if (r == 0)
+		*ret_env = take_env(s, entry);
+	return r;
+}
+
+static int umount_mounted(struct server *s, struct envs_entry *entry,
+			  const struct wish *w, struct diag *diag)
+{
+	struct env *env;
+	int r = umount_end(s, entry, diag, &env);
+
+	return r ? r : decide(s, entry->name, env, w, diag);
 }
 
 static int umount_kept(struct server *s, const char *name, const struct wish *w,
@@ -377,18 +391,28 @@ static int dry_run(struct server *s, struct envs_entry *entry,
 
 /* --- the request --------------------------------------------------------- */
 
-static int end_and_umount(struct server *s, struct envs_entry *entry,
-			  const struct wish *w, struct diag *diag)
+static int umount_env(struct server *s, struct envs_entry *entry,
+		      const struct wish *w, struct diag *diag)
 {
-	int r = boxes_end(s, entry, diag);
-
-	if (r)
-		return r;
 	if (w->rescued)
 		return umount_rescued(s, entry, w, diag);
 	if (entry->mount.state != ENVS_NONE)
 		return umount_mounted(s, entry, w, diag);
 	return umount_kept(s, entry->name, w, diag);
+}
+
+static int end_and_umount(struct server *s, struct envs_entry *entry,
+			  const struct wish *w, struct diag *diag)
+{
+	struct env *home = NULL;
+	int r = boxes_end(s, entry, diag);
+
+	if (r == 0)
+		r = homes_end(s, entry, diag, &home);
+	if (r == 0)
+		r = umount_env(s, entry, w, diag);
+	homes_close(s, entry->name, home);
+	return r;
 }
 
 static int umount_acquired(struct server *s, struct envs_entry *entry,
@@ -493,7 +517,8 @@ static void keep_one(struct server *s, const char *name)
 		free(reply);
 		return;
 	}
-	boxes_end_last(s, name);
+	if (name_is_label(name))
+		boxes_end_last(s, name);
 	if (entry->mount.state == ENVS_MOUNTED &&
 	    ask(s, entry, KEEPER_UMOUNT, 0, reply) < 0) {
 		log_warn("%s: busy, detached and kept", name);
@@ -511,15 +536,19 @@ static void keep_one(struct server *s, const char *name)
 	free(reply);
 }
 
+/* Environments first: with them their sandboxes end, which use the HOMEs. */
 void umount_keep_all(struct server *s)
 {
 	_cleanup_buf_ struct buf names = {0};
 
 	envs_names(s->envs, &names);
-	for (size_t i = 0; i < names.len;) {
-		const char *name = (const char *)names.data + i;
+	for (int homes = 0; homes < 2; homes++) {
+		for (size_t i = 0; i < names.len;) {
+			const char *name = (const char *)names.data + i;
 
-		i += strlen(name) + 1;
-		keep_one(s, name);
+			i += strlen(name) + 1;
+			if (name_is_label(name) == !homes)
+				keep_one(s, name);
+		}
 	}
 }

@@ -26,17 +26,29 @@ static bool is_word(char c)
 	       (c >= '0' && c <= '9') || c == '_';
 }
 
-bool name_is_label(const char *name)
+/* Returns what follows a label; NULL: it is none. */
+static const char *skip_label(const char *name)
 {
 	size_t n;
 
 	if (!is_word(name[0]))
-		return false;
-	for (n = 1; name[n]; n++) {
+		return NULL;
+	for (n = 1; is_word(name[n]) || name[n] == '.' || name[n] == '-'; n++)
 		if (n >= NAME_MAX_LABEL)
-			return false;
-		if (!is_word(name[n]) && name[n] != '.' && name[n] != '-')
-			return false;
-	}
-	return true;
+			return NULL;
+	return name + n;
+}
+
+bool name_is_label(const char *name)
+{
+	const char *end = skip_label(name);
+
+	return end && !*end;
+}
+
+bool name_is_env(const char *name)
+{
+	const char *end = skip_label(name);
+
+	return end && (!*end || !strcmp(end, NAME_HOME));
 }

@@ -182,6 +182,13 @@ int base_open(struct base *b, struct store *s, const struct oid *snapshot)
 	return r;
 }
 
+void base_own(struct base *b, uint32_t uid, uint32_t gid)
+{
+	b->owned = true;
+	b->uid = uid;
+	b->gid = gid;
+}
+
 void base_close(struct base *b)
 {
 	while (b->lru_head)
@@ -229,6 +236,17 @@ static void node_put(struct base *b, const struct base_node *n)
 		*slot = *n;
 }
 
+/* Programs that gave their owner's rights would give another's now. */
+static void node_own(const struct base *b, struct base_node *n)
+{
+	if (!b->owned)
+		return;
+	n->uid = b->uid;
+	n->gid = b->gid;
+	if (!S_ISDIR(n->mode))
+		n->mode &= ~(uint32_t)(S_ISUID | S_ISGID);
+}
+
 static void root_node(const struct base *b, struct base_node *ret)
 {
 	const struct snap *s = &b->snap;
@@ -244,6 +262,7 @@ static void root_node(const struct base *b, struct base_node *ret)
 		.content = s->tree,
 		.xattrs = s->xattrs,
 	};
+	node_own(b, ret);
 }
 
 static void node_fill(const struct base *b, uint64_t dir_ino,
@@ -265,6 +284,7 @@ static void node_fill(const struct base *b, uint64_t dir_ino,
 		.content = t->content,
 		.xattrs = t->xattrs,
 	};
+	node_own(b, ret);
 	if (S_ISDIR(t->mode)) {
 		ret->nlink = 2 + (uint32_t)t->size;
 		ret->size = 0;

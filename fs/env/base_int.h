@@ -57,6 +57,8 @@ struct base_node {
 struct base {
 	struct store *store;
 	struct snap snap;
+	bool owned; /* everything belongs to uid and gid */
+	uint32_t uid, gid;
 	uint64_t last_ino; /* of the snapshot */
 	struct buf links_bytes;
 	struct links links;
@@ -73,6 +75,9 @@ struct base {
 _must_check_ int base_open(struct base *b, struct store *s,
 			   const struct oid *snapshot);
 void base_close(struct base *b);
+/* Lets everything belong to one user, as if it had made it; before the first
+ * look. */
+void base_own(struct base *b, uint32_t uid, uint32_t gid);
 /* Notes which object could not be read, for the log; returns the error, that it
  * is not there as damage. */
 int base_bad(struct base *b, const struct oid *id, int err);

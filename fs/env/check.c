@@ -33,7 +33,7 @@ static int lost(const struct checking *c, const char *rule, const char *text)
 
 static bool is_there(const struct checking *c)
 {
-	char path[NAME_MAX_LABEL + 16];
+	char path[NAME_MAX_ENV + 16];
 	struct stat st;
 
 	(void)snprintf(path, sizeof path, "envs/%s", c->name);
@@ -76,7 +76,7 @@ static int check_info(const struct checking *c, struct env_info *info)
 
 static int open_journal(const struct checking *c)
 {
-	char path[NAME_MAX_LABEL + 16];
+	char path[NAME_MAX_ENV + 16];
 
 	(void)snprintf(path, sizeof path, "envs/%s/journal", c->name);
 	return io_open_file(store_fd(c->store), path, O_RDONLY);

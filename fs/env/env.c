@@ -21,7 +21,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-enum { INFO_MAX = 16 << 10, INFO_MADE_MOUNTPOINT = 1 };
+enum { INFO_MAX = 16 << 10, INFO_MADE_MOUNTPOINT = 1, INFO_OWNED = 2 };
 
 #define MAKING ".new-"
 
@@ -33,7 +33,8 @@ static void info_encode(const struct env_info *info, struct buf *b)
 	buf_put_u32(b, FORMAT_VERSION);
 	buf_put(b, info->snapshot.b, OID_BYTES);
 	buf_put_u64(b, (uint64_t)info->created_sec);
-	buf_put_u32(b, info->made_mountpoint ? INFO_MADE_MOUNTPOINT : 0);
+	buf_put_u32(b, (info->made_mountpoint ? INFO_MADE_MOUNTPOINT : 0) |
+			       (info->owned ? INFO_OWNED : 0));
 	buf_put_block(b, info->source, strlen(info->source));
 	buf_put_block(b, info->at, strlen(info->at));
 	buf_put_block(b, info->ref, strlen(info->ref));
@@ -44,6 +45,10 @@ static void info_encode(const struct env_info *info, struct buf *b)
 	buf_put_u32(b, info->ports.count);
 	for (uint32_t i = 0; i < info->ports.count; i++)
 		buf_put_u16(b, info->ports.v[i]);
+	if (info->owned) {
+		buf_put_u32(b, info->uid);
+		buf_put_u32(b, info->gid);
+	}
 	if (!b->failed)
 		buf_put_u64(b, oid_checksum(b->data, b->len, 0));
 }
@@ -130,15 +135,24 @@ static int info_decode(const struct buf *b, struct env_info *ret)
 	if (r.bad || oid_kind(&ret->snapshot) != OID_SNAP)
 		return -EFSCORRUPTED;
 	err = take_limits(&r, &ret->limits);
-	return err ? err : take_net(&r, ret);
+	if (err == 0)
+		err = take_net(&r, ret);
+	if (err < 0)
+		return err;
+	ret->owned = flags & INFO_OWNED;
+	if (ret->owned) {
+		ret->uid = bytes_u32(&r);
+		ret->gid = bytes_u32(&r);
+	}
+	return r.bad ? -EFSCORRUPTED : 0;
 }
 
 static int env_dir(struct store *s, const char *name)
 {
-	char path[NAME_MAX_LABEL + 8];
+	char path[NAME_MAX_ENV + 8];
 	int fd;
 
-	if (!name_is_label(name))
+	if (!name_is_env(name))
 		return -EINVAL;
 	(void)snprintf(path, sizeof path, "envs/%s", name);
 	fd = openat(store_fd(s), path,
@@ -186,8 +200,9 @@ static void trash_name(const char *name, bool making, char *path, size_t size)
 	static unsigned counter;
 	unsigned n = __atomic_add_fetch(&counter, 1, __ATOMIC_RELAXED);
 
-	(void)snprintf(path, size, "trash/%s%d-%s.%u.%llu",
-		       making ? MAKING : "", (int)getpid(), name, n,
+	(void)snprintf(path, size, "trash/%s%d-%.*s.%u.%llu",
+		       making ? MAKING : "", (int)getpid(),
+		       (int)strcspn(name, "/"), name, n,
 		       (unsigned long long)clock_mono_ns());
 }
 
@@ -205,7 +220,7 @@ static int env_build(struct store *s, const char *tmp, const char *name,
 		     const struct buf *info)
 {
 	_cleanup_close_ int dirfd = -1, file = -1;
-	char path[NAME_MAX_LABEL + 8];
+	char path[NAME_MAX_ENV + 8];
 	int r;
 
 	if (mkdirat(store_fd(s), tmp, 0700) < 0)
@@ -232,7 +247,7 @@ int env_create(struct store *s, const char *name, const struct env_info *info)
 	char tmp[160];
 	int r;
 
-	if (!name_is_label(name))
+	if (!name_is_env(name))
 		return -EINVAL;
 	info_encode(info, &b);
 	r = buf_error(&b);
@@ -247,9 +262,9 @@ int env_create(struct store *s, const char *name, const struct env_info *info)
 
 int env_remove(struct store *s, const char *name)
 {
-	char path[NAME_MAX_LABEL + 8], tmp[160];
+	char path[NAME_MAX_ENV + 8], tmp[160];
 
-	if (!name_is_label(name))
+	if (!name_is_env(name))
 		return -EINVAL;
 	(void)snprintf(path, sizeof path, "envs/%s", name);
 	trash_name(name, false, tmp, sizeof tmp);
@@ -293,6 +308,8 @@ static int env_load(struct env *e, struct diag *diag)
 	if (r < 0)
 		return diag_fail(diag, r, "%s: its snapshot: %s", e->name,
 				 err_text(r));
+	if (e->info.owned)
+		base_own(&e->base, e->info.uid, e->info.gid);
 	e->next_ino = e->base.last_ino + 1;
 	r = data_open(e);
 	if (r >= 0)
@@ -335,7 +352,7 @@ static int open_once(struct store *s, const char *name, unsigned flags,
 	struct env *e;
 	int r;
 
-	if (!name_is_label(name))
+	if (!name_is_env(name))
 		return -EINVAL;
 	e = env_new(s, flags);
 	if (!e)

@@ -102,9 +102,13 @@ struct env_info {
 	struct env_limits limits;
 	enum env_net net;
 	struct env_ports ports;
+	bool owned; /* the snapshot's files are shown as this user's */
+	uint32_t uid, gid;
 };
 
-/* Makes STORE/envs/NAME; waits for no sync. -EEXIST. */
+/* Makes STORE/envs/NAME; waits for no sync. -EEXIST. Everywhere here NAME may
+ * be the HOME of an environment (name_is_env): one that lies in its folder and
+ * goes with it. */
 _must_check_ int env_create(struct store *s, const char *name,
 			    const struct env_info *info);
 _must_check_ int env_read_info(struct store *s, const char *name,

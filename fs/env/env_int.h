@@ -19,6 +19,7 @@
 #include "base/boot.h"
 #include "base/hmap.h"
 #include "base/mutex.h"
+#include "base/name.h"
 #include "env/base_int.h"
 #include "env/env.h"
 #include "object/format.h"
@@ -476,7 +477,7 @@ _must_check_ int dir_list_locked(struct env *e, uint64_t ino, uint64_t cookie,
 struct env {
 	struct mutex lock;
 	struct store *store;
-	char name[65];
+	char name[NAME_MAX_ENV + 1];
 	int dirfd;
 	bool read_only;
 	bool checks;   /* for fsck: content is not asked for */

@@ -111,7 +111,7 @@ static bool has_commit(int fd)
 bool env_is_unborn(struct store *s, const char *name)
 {
 	_cleanup_close_ int dirfd = -1, journal = -1;
-	char path[NAME_MAX_LABEL + 8];
+	char path[NAME_MAX_ENV + 8];
 
 	(void)snprintf(path, sizeof path, "envs/%s", name);
 	dirfd = openat(store_fd(s), path,
@@ -124,6 +124,23 @@ bool env_is_unborn(struct store *s, const char *name)
 	return !has_commit(journal);
 }
 
+static int clear_one(struct store *s, const char *name)
+{
+	int r = env_is_unborn(s, name) ? env_remove(s, name) : 0;
+
+	return r == -ENOENT ? 0 : r;
+}
+
+/* A HOME that was never committed goes alone; the next command gets a new one.
+ */
+static int clear_home(struct store *s, const char *name)
+{
+	char home[NAME_MAX_ENV + 1];
+
+	(void)snprintf(home, sizeof home, "%.64s" NAME_HOME, name);
+	return clear_one(s, home);
+}
+
 int env_clear_unborn(struct store *s)
 {
 	_cleanup_buf_ struct buf names = {0};
@@ -134,9 +151,11 @@ int env_clear_unborn(struct store *s)
 		return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r;
 	for (size_t i = 0; i < names.len; i += NAME_MAX_LABEL + 1) {
 		const char *name = (const char *)names.data + i;
-		int one = env_is_unborn(s, name) ? env_remove(s, name) : 0;
+		int one = clear_one(s, name);
 
-		if (one < 0 && one != -ENOENT)
+		if (one == 0)
+			one = clear_home(s, name);
+		if (one < 0)
 			r = one;
 	}
 	return r;

@@ -39,6 +39,8 @@ struct import_options {
 				      * name at any depth, one with '/' a path
 				      * from the root */
 	size_t exclude_count;
+	/* Names at the root that are taken, NULL at the end; NULL: all. */
+	const char *const *only;
 	bool skip_unreadable; /* leave out and count instead of failing */
 	bool cross_mounts;
 	bool rescan; /* read all files, whatever the last import has seen */

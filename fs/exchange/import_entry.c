@@ -281,7 +281,8 @@ static int entry_take(struct importer *imp, int dirfd, const char *name,
 		type = entry_type(dirfd, name);
 	if (type < 0)
 		return import_settle(imp, type);
-	if (imp->glob_count && import_excluded(imp, name, type == DT_DIR))
+	if (!import_is_wanted(imp, name) ||
+	    (imp->glob_count && import_excluded(imp, name, type == DT_DIR)))
 		return IMPORT_LEFT_OUT;
 	if (imp->in_git && import_is_git_lock(name, type == DT_DIR)) {
 		import_left_out(imp, &imp->locks);

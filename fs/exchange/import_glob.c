@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * import_glob.c - names that the user wants left out.
+ * import_glob.c - names that the user wants left out, or nothing else.
  *
  * A pattern without '/' is matched against each name, one with '/' against the
  * path from the root; a '/' at the end restricts it to directories and does
@@ -97,4 +97,15 @@ bool import_excluded(struct importer *imp, const char *name, bool is_dir)
 			return true;
 	}
 	return false;
+}
+
+bool import_is_wanted(const struct importer *imp, const char *name)
+{
+	const char *const *only = imp->options->only;
+
+	if (!only || imp->path.len > strlen(name))
+		return true;
+	while (*only && strcmp(*only, name) != 0)
+		only++;
+	return *only;
 }

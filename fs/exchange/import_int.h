@@ -187,6 +187,9 @@ _must_check_ int import_globs_init(struct importer *imp);
 void import_globs_fini(struct importer *imp);
 /* Says whether the current path, whose last component is name, is excluded. */
 bool import_excluded(struct importer *imp, const char *name, bool is_dir);
+/* Whether a name is one of those that are to be taken at the root; the path
+ * ends in it. */
+bool import_is_wanted(const struct importer *imp, const char *name);
 
 /* --- names of a directory (import_list.c) ------------------------------ */
 

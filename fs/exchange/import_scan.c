@@ -139,6 +139,8 @@ static int scan_name(const struct importer *imp, const char *path, char *ret)
 	buf_put_block(&b, real, strlen(real));
 	for (size_t i = 0; i < o->exclude_count; i++)
 		buf_put_block(&b, o->excludes[i], strlen(o->excludes[i]));
+	for (size_t i = 0; o->only && o->only[i]; i++)
+		buf_printf(&b, "only %s/", o->only[i]);
 	if (buf_error(&b) < 0)
 		return -ENOMEM;
 	id = oid_of(OID_BLOB, b.data, b.len);

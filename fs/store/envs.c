@@ -4,11 +4,13 @@
  * environment is belongs to the layer above; here only the head of the file
  * `env` is known (docs/format.md): magic, version, the snapshot's name, and the
  * checksum over all of it. One that cannot be read stops whoever asks: what it
- * stands on is not known, and so not what may be deleted.
+ * stands on is not known, and so not what may be deleted. The HOME of one, in
+ * its folder, is one more.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,26 +60,40 @@ static int read_one(int envs, const char *name, struct oid *ret_id)
 	return r < 0 ? r : decode(&file, ret_id);
 }
 
-static int each(struct store *s, DIR *d, store_ref_fn fn, void *ctx,
-		struct diag *diag)
+struct walk {
+	struct store *s;
+	int envs;
+	store_ref_fn fn;
+	void *ctx;
+	struct diag *diag;
+};
+
+static int tell_one(const struct walk *w, const char *name)
 {
-	const struct dirent *e;
 	struct oid id;
+	int r = read_one(w->envs, name, &id);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return diag_fail(w->diag, r, "%s/envs/%s: its file 'env': %s",
+				 w->s->path, name, err_text(r));
+	return w->fn(w->ctx, name, &id);
+}
+
+static int each(const struct walk *w, DIR *d)
+{
+	char home[NAME_MAX_ENV + 1];
+	const struct dirent *e;
 	int r = 0;
 
 	while (r == 0 && (errno = 0, e = readdir(d))) {
 		if (!name_is_label(e->d_name))
 			continue;
-		r = read_one(dirfd(d), e->d_name, &id);
-		if (r == -ENOENT) {
-			r = 0;
-			continue;
-		}
-		if (r < 0)
-			return diag_fail(diag, r,
-					 "%s/envs/%s: its file 'env': %s",
-					 s->path, e->d_name, err_text(r));
-		r = fn(ctx, e->d_name, &id);
+		r = tell_one(w, e->d_name);
+		(void)snprintf(home, sizeof home, "%.64s" NAME_HOME, e->d_name);
+		if (r == 0)
+			r = tell_one(w, home);
 	}
 	return r == 0 ? -errno : r;
 }
@@ -90,7 +106,7 @@ int store_envs_int(struct store *s, store_ref_fn fn, void *ctx,
 
 	if (r < 0)
 		return diag_fail(diag, r, "%s/envs: %s", s->path, err_text(r));
-	r = each(s, d, fn, ctx, diag);
+	r = each(&(struct walk){s, dirfd(d), fn, ctx, diag}, d);
 	(void)closedir(d);
 	return r;
 }
