@@ -226,9 +226,11 @@ _must_check_ int box_cache_place(const struct box_cache *c, const char *home,
 
 /* Sets those that keep the caches of tools in a HOME. */
 void box_caches(const char *home, struct buf *vars);
-/* Makes an environment's HOME where it is missing, with the folders in it that
- * tools do not make. -ENOENT: no such environment. */
-_must_check_ int box_caches_make(const char *store, const char *env);
+/* Makes an environment's HOME where it is missing, or takes the view that is
+ * one, with the folders in it that tools do not make. -ENOENT: no such
+ * environment. -EXDEV: a cache's folder leads out of it; ret_path: which. */
+_must_check_ int box_caches_make(const char *store, const char *env,
+				 const char *view, const char **ret_path);
 
 /* The database server of an environment, as its record tells. No text has a
  * newline. */

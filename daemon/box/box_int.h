@@ -57,6 +57,7 @@ struct view_step {
 	enum view_kind kind;
 	bool keep; /* also where nothing of the host would show */
 	bool is_file;
+	bool make;  /* `from`, below the private HOME, when it is missing */
 	int fd;	    /* of VIEW_TEXT */
 	char *path; /* inside */
 	char *from; /* on the host; of a link: its text */

@@ -18,9 +18,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
@@ -260,27 +262,70 @@ static int make_below(int home, const char *path)
 	return 0;
 }
 
-int box_caches_make(const char *store, const char *env)
+/* Who goes by these variables outside has the caller's rights: a folder that
+ * became a link would guide it. */
+static int check_links(int home, const char **ret_path)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(caches); i++) {
+		int fd;
+
+		if (!caches[i].path)
+			continue;
+		fd = (int)syscall(SYS_openat2, home, caches[i].path, &how,
+				  sizeof how);
+		if (fd >= 0)
+			(void)close(fd);
+		if (fd < 0 && (errno == EXDEV || errno == ELOOP)) {
+			*ret_path = caches[i].path;
+			return -EXDEV;
+		}
+	}
+	return 0;
+}
+
+static int open_dir(int at, const char *name)
+{
+	int fd =
+		openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* Opens STORE/envs/ENV/box/home. */
+static int open_plain(const char *store, const char *env)
 {
 	_cleanup_buf_ struct buf path = {0};
-	_cleanup_close_ int top = -1, box = -1, home = -1;
+	_cleanup_close_ int top = -1, box = -1;
 
 	buf_printf(&path, "%s/envs/%s", store, env);
 	if (!buf_str(&path))
 		return -ENOMEM;
-	top = open(buf_str(&path),
-		   O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	top = open_dir(AT_FDCWD, buf_str(&path));
 	if (top < 0)
-		return -errno;
+		return top;
 	(void)mkdirat(top, "box", 0700);
-	box = openat(top, "box", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	box = open_dir(top, "box");
 	if (box < 0)
-		return -errno;
+		return box;
 	(void)mkdirat(box, "home", 0755);
-	home = openat(box, "home",
-		      O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return open_dir(box, "home");
+}
+
+int box_caches_make(const char *store, const char *env, const char *view,
+		    const char **ret_path)
+{
+	_cleanup_close_ int home =
+		view ? open_dir(AT_FDCWD, view) : open_plain(store, env);
+	int r;
+
 	if (home < 0)
-		return -errno;
+		return home;
+	r = check_links(home, ret_path);
 	/* Tools make their own folders, but not the one for temporary files. */
-	return make_below(home, ".cache/tmp");
+	return r < 0 ? r : make_below(home, ".cache/tmp");
 }

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static const char *const tools[] = {
 	".yarn/bin",
 	"anaconda3",
 	"go/bin",
-	"go/pkg/mod/golang.org",
+	"go/pkg/mod/golang.org/toolchain@*",
 	"miniconda3",
 	"miniforge3",
 };
@@ -78,16 +79,30 @@ static const char *const npm_secrets[] = {
 	"_auth", "_password", "token", "username", "email", "keyfile",
 };
 
+/* The last part may be a pattern. */
+static void add_tool(const char *path, struct view *v)
+{
+	glob_t found = {0};
+
+	if (!strchr(path, '*')) {
+		if (!access(path, F_OK))
+			view_add(v, VIEW_RO, path, NULL);
+		return;
+	}
+	if (glob(path, GLOB_NOSORT, NULL, &found) == 0)
+		for (size_t i = 0; i < found.gl_pathc; i++)
+			view_add(v, VIEW_RO, found.gl_pathv[i], NULL);
+	globfree(&found);
+}
+
 static void add_tools(const char *home, struct view *v)
 {
 	char path[PATH_MAX];
 
-	for (size_t i = 0; i < ARRAY_SIZE(tools); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(tools); i++)
 		if (snprintf(path, sizeof path, "%s/%s", home, tools[i]) <
-			    (int)sizeof path &&
-		    !access(path, F_OK))
-			view_add(v, VIEW_RO, path, NULL);
-	}
+		    (int)sizeof path)
+			add_tool(path, v);
 	for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
 		if (snprintf(path, sizeof path, "%s/%s", home, settings[i]) <
 			    (int)sizeof path &&
@@ -194,6 +209,39 @@ static void add_paths(const struct box_spec *spec, struct view *v)
 			add_path(spec, v, dir);
 }
 
+/* Whether a folder of the host's HOME shows at a path. */
+static bool is_covered(const struct view *v, const char *home, const char *path)
+{
+	const struct view_step *up = NULL;
+
+	for (size_t i = 0; i < v->count; i++)
+		if (view_is_below(path, v->steps[i].path) &&
+		    (!up || strlen(v->steps[i].path) >= strlen(up->path)))
+			up = &v->steps[i];
+	return up && up->kind == VIEW_RO && view_is_below(up->path, home);
+}
+
+/* A cache that lies in a tool chain (pnpm's store) is the environment's own
+ * all the same. */
+static void add_caches(const char *home, const char *folder, struct view *v)
+{
+	char path[PATH_MAX], from[PATH_MAX];
+	const struct box_cache *c;
+	struct stat st;
+
+	for (size_t i = 0; (c = box_cache_at(i)); i++) {
+		if (c->warm == BOX_WARM_NO ||
+		    snprintf(path, sizeof path, "%s/%s", home, c->path) >=
+			    (int)sizeof path ||
+		    snprintf(from, sizeof from, "%s/%s", folder, c->path) >=
+			    (int)sizeof from ||
+		    lstat(path, &st) < 0 || !S_ISDIR(st.st_mode) ||
+		    !is_covered(v, home, path))
+			continue;
+		view_add(v, VIEW_RW, path, from)->make = true;
+	}
+}
+
 void home_view(const struct box_spec *spec, const char *home, struct view *v)
 {
 	char folder[PATH_MAX];
@@ -215,6 +263,7 @@ void home_view(const struct box_spec *spec, const char *home, struct view *v)
 	add_tools(home, v);
 	add_npm(home, v);
 	add_paths(spec, v);
+	add_caches(home, folder, v);
 }
 
 /* --- mount points -------------------------------------------------------- */
@@ -298,8 +347,10 @@ int home_prepare(const struct box_spec *spec, int folder, struct view *v)
 		const struct view_step *s = &v->steps[i];
 		const struct view_step *up = view_above(v, i, s->path);
 
-		if (up && up->kind == VIEW_RW && !strcmp(up->path, at) &&
-		    strcmp(up->from, up->path) != 0)
+		/* What is bound from HOME has to be there, and no link. */
+		if (s->make ||
+		    (up && up->kind == VIEW_RW && !strcmp(up->path, at) &&
+		     strcmp(up->from, up->path) != 0))
 			r = make_point(home, s->path + strlen(at),
 				       s->is_file || s->kind == VIEW_TEXT);
 	}

@@ -15,6 +15,8 @@
 #include "box/box.h"
 #include "box/ports.h"
 #include "cli/remote.h"
+#include "cli/warm.h"
+#include "serve/serve.h"
 
 enum { OPT_SHELL, OPT_HOME };
 
@@ -97,6 +99,52 @@ static void set_places(const struct call *c, const struct remote_env *e,
 		box_db_vars(&db, db.mount, address, vars);
 }
 
+static int fail_home(const struct call *c, int err, const char *name,
+		     const char *path)
+{
+	if (err == -ENOENT || err == -ENOTDIR)
+		return call_fail(c, CODE_FAILED, "%s: unknown environment",
+				 name);
+	if (err == -EACCES || err == -EPERM)
+		return remote_fail_denied(c);
+	if (err == -EXDEV)
+		return call_fail(c, CODE_FAILED,
+				 "%s: %s in its HOME is a link that leads out "
+				 "of it",
+				 name, path);
+	return call_fail_err(c, err, NULL, name);
+}
+
+/* Writes where HOME is: a view that the server has, or a folder. Without a
+ * server nothing is mounted. */
+static int find_home(const struct call *c, const char *name, char *path,
+		     size_t size)
+{
+	const struct box_command me = {0};
+	_cleanup_close_ int fd = -1;
+	struct warm_home home = {.state = "none"};
+	const char *bad = NULL, *view = NULL;
+	int r;
+
+	if (serve_is_held(c->store)) {
+		r = remote_connect(c, &fd);
+		if (!r)
+			r = warm_home(c, &fd, name, &me, &home);
+		if (r)
+			return r;
+	}
+	if (!strcmp(home.state, "view"))
+		view = home.path;
+	r = box_caches_make(c->store, name, view, &bad);
+	if (r < 0)
+		return fail_home(c, r, name, bad);
+	if ((view ? snprintf(path, size, "%s", view)
+		  : snprintf(path, size, "%s/envs/%s/box/home", c->store,
+			     name)) >= (int)size)
+		return call_fail_err(c, -ENAMETOOLONG, NULL, c->store);
+	return CODE_DONE;
+}
+
 static int run(struct call *c)
 {
 	const char *name = c->args->args[0];
@@ -115,17 +163,9 @@ static int run(struct call *c)
 	      : call_fail_err(c, -ENOMEM, NULL, name);
 	if (r)
 		return r;
-	r = box_caches_make(c->store, name);
-	if (r == -ENOENT || r == -ENOTDIR)
-		return call_fail(c, CODE_FAILED, "%s: unknown environment",
-				 name);
-	if (r == -EACCES || r == -EPERM)
-		return remote_fail_denied(c);
-	if (r < 0)
-		return call_fail_err(c, r, NULL, name);
-	if (snprintf(home, sizeof home, "%s/envs/%s/box/home", c->store,
-		     name) >= (int)sizeof home)
-		return call_fail_err(c, -ENAMETOOLONG, NULL, c->store);
+	r = find_home(c, name, home, sizeof home);
+	if (r)
+		return r;
 	box_vars_set(&vars, "COWFS_ENV", name);
 	if (opt_has(c->args, OPT_HOME))
 		box_vars_set(&vars, "HOME", home);

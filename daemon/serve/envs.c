@@ -245,7 +245,7 @@ static size_t count_locked(struct envs *e)
 	size_t n = 0;
 
 	for (const struct envs_entry *p = e->list; p; p = p->next)
-		n += p->mount.state != ENVS_NONE;
+		n += p->mount.state != ENVS_NONE && name_is_label(p->name);
 	return n;
 }
 

@@ -89,6 +89,7 @@ void envs_due(struct envs *e, uint64_t now_ns, uint64_t next_ns,
 void envs_names(struct envs *e, struct buf *out);
 /* Says whether the entry is mounted and no operation works on it. */
 bool envs_is_resting(struct envs_entry *entry);
+/* How many are mounted; a HOME is no environment of its own. */
 size_t envs_count(struct envs *e);
 /* Refuses every later envs_acquire, if nothing is mounted or in work. Says
  * whether it did. */

@@ -226,6 +226,33 @@ int homes_end(struct server *s, const struct envs_entry *entry,
 	return r;
 }
 
+int homes_kill(struct server *s, const struct envs_entry *entry, pid_t asker,
+	       struct diag *diag)
+{
+	char name[NAME_MAX_ENV + 1];
+	struct envs_entry *home;
+	int r;
+
+	home_name(entry->name, name);
+	r = handlers_acquire_name(s, name, diag, &home);
+	if (r)
+		return r;
+	if (home->mount.state == ENVS_MOUNTED)
+		r = outside_end(s, home, asker, diag);
+	envs_release(home);
+	return r;
+}
+
+void homes_drop(struct server *s, const struct envs_entry *entry)
+{
+	_cleanup_diag_ struct diag diag = {0};
+	struct env *home = NULL;
+
+	/* In use: the end of its sandbox, or the next umount, sees to it. */
+	if (homes_end(s, entry, &diag, &home) == 0)
+		homes_close(s, entry->name, home);
+}
+
 void homes_close(struct server *s, const char *env, struct env *home)
 {
 	if (!home)

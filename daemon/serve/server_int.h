@@ -122,6 +122,13 @@ void homes_point(const struct server *s, const char *home, char *path,
  * its sandbox used either. Returns 0 or a code; ret_home: for homes_close. */
 _must_check_ int homes_end(struct server *s, const struct envs_entry *entry,
 			   struct diag *diag, struct env **ret_home);
+/* Ends the processes outside of its sandbox that use its HOME; adds a line for
+ * each. The sandbox has ended. */
+_must_check_ int homes_kill(struct server *s, const struct envs_entry *entry,
+			    pid_t asker, struct diag *diag);
+/* Unmounts the HOME of one that is not mounted any more, unless it is in use.
+ */
+void homes_drop(struct server *s, const struct envs_entry *entry);
 /* Closes it: on stable storage when its environment is still there. NULL is
  * allowed. */
 void homes_close(struct server *s, const char *env, struct env *home);

@@ -402,11 +402,14 @@ static int umount_env(struct server *s, struct envs_entry *entry,
 }
 
 static int end_and_umount(struct server *s, struct envs_entry *entry,
-			  const struct wish *w, struct diag *diag)
+			  const struct wish *w, struct diag *ended,
+			  struct diag *diag)
 {
 	struct env *home = NULL;
 	int r = boxes_end(s, entry, diag);
 
+	if (r == 0 && (w->flags & CTL_FLAG_KILL))
+		r = homes_kill(s, entry, w->asker, ended);
 	if (r == 0)
 		r = homes_end(s, entry, diag, &home);
 	if (r == 0)
@@ -430,7 +433,7 @@ static int umount_acquired(struct server *s, struct envs_entry *entry,
 	if (w->flags & CTL_FLAG_KILL)
 		r = outside_end(s, entry, w->asker, &ended);
 	if (r == 0)
-		r = end_and_umount(s, entry, w, diag);
+		r = end_and_umount(s, entry, w, &ended, diag);
 	/* What failed comes first. */
 	for (size_t i = 0; (line = diag_line(&ended, i)); i++)
 		diag_add(diag, "%s", line);
@@ -476,6 +479,8 @@ void umount_reap(struct server *s, struct envs_entry *entry)
 	free(reply);
 	log_info("%s: its connection ended; kept", entry->name);
 	close_kept(entry->name, take_env(s, entry));
+	if (name_is_label(entry->name))
+		homes_drop(s, entry);
 }
 
 static void reap_by_name(void *ctx, void *arg)
