@@ -61,6 +61,26 @@ TEST(a_label_starts_with_a_letter_digit_or_underscore)
 	assert_false(name_is_label(".."));
 }
 
+TEST(an_environment_or_its_home)
+{
+	char s[80];
+
+	assert_true(name_is_env("a"));
+	assert_true(name_is_env("a/home"));
+	assert_false(name_is_env("/home"));
+	assert_false(name_is_env("a/homes"));
+	assert_false(name_is_env("a/home/home"));
+	assert_false(name_is_env("../home"));
+	assert_false(name_is_env("a/"));
+	memset(s, 'l', sizeof s);
+	memcpy(s + NAME_MAX_LABEL, NAME_HOME, sizeof NAME_HOME);
+	assert_int_equal(strlen(s), NAME_MAX_ENV);
+	assert_true(name_is_env(s));
+	memcpy(s + NAME_MAX_LABEL + 1, NAME_HOME, sizeof NAME_HOME);
+	s[NAME_MAX_LABEL] = 'l';
+	assert_false(name_is_env(s));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -69,6 +89,7 @@ int main(void)
 		RUN(dot_and_dot_dot_are_no_components_but_other_dots_are),
 		RUN(a_label_has_1_to_64_of_its_letters),
 		RUN(a_label_starts_with_a_letter_digit_or_underscore),
+		RUN(an_environment_or_its_home),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
