@@ -112,12 +112,13 @@ int boxes_check_others(struct server *s, const struct envs_entry *entry,
 }
 
 int boxes_end(struct server *s, const struct envs_entry *entry,
-	      struct diag *diag)
+	      struct diag *diag, bool *ret_checked)
 {
 	_cleanup_buf_ struct buf pids = {0};
 	struct box_ended ended;
 	int r = box_processes(s->path, entry->name, &pids);
 
+	*ret_checked = r != -ESRCH;
 	if (r == -ESRCH)
 		return 0;
 	r = boxes_check_others(s, entry, diag);

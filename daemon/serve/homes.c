@@ -207,7 +207,7 @@ int home_handle(struct server *s, const struct ctl_peer *peer,
 
 /* --- the end ------------------------------------------------------------- */
 
-int homes_end(struct server *s, const struct envs_entry *entry,
+int homes_end(struct server *s, const struct envs_entry *entry, bool checked,
 	      struct diag *diag, struct env **ret_home)
 {
 	char name[NAME_MAX_ENV + 1];
@@ -218,7 +218,7 @@ int homes_end(struct server *s, const struct envs_entry *entry,
 	r = handlers_acquire_name(s, name, diag, &home);
 	if (r)
 		return r;
-	if (home->mount.state != ENVS_NONE)
+	if (home->mount.state != ENVS_NONE && !checked)
 		r = boxes_check_others(s, entry, diag);
 	if (r == 0 && home->mount.state != ENVS_NONE)
 		r = umount_end(s, home, diag, ret_home);
@@ -249,7 +249,7 @@ void homes_drop(struct server *s, const struct envs_entry *entry)
 	struct env *home = NULL;
 
 	/* In use: the end of its sandbox, or the next umount, sees to it. */
-	if (homes_end(s, entry, &diag, &home) == 0)
+	if (homes_end(s, entry, true, &diag, &home) == 0)
 		homes_close(s, entry->name, home);
 }
 

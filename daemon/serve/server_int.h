@@ -118,10 +118,12 @@ _must_check_ int mount_open(struct server *s, struct envs_entry *entry,
 /* Where the HOME of that name is mounted. */
 void homes_point(const struct server *s, const char *home, char *path,
 		 size_t size);
-/* Unmounts the HOME of an acquired environment if it is mounted, and nobody but
- * its sandbox used either. Returns 0 or a code; ret_home: for homes_close. */
+/* Unmounts the HOME of an acquired environment if it is mounted, and nobody
+ * uses either: of the environment that may have been checked. Returns 0 or a
+ * code; ret_home: for homes_close. */
 _must_check_ int homes_end(struct server *s, const struct envs_entry *entry,
-			   struct diag *diag, struct env **ret_home);
+			   bool checked, struct diag *diag,
+			   struct env **ret_home);
 /* Ends the processes outside of its sandbox that use its HOME; adds a line for
  * each. The sandbox has ended. */
 _must_check_ int homes_kill(struct server *s, const struct envs_entry *entry,
@@ -211,9 +213,10 @@ void umount_reap(struct server *s, struct envs_entry *entry);
 /* --- boxes.c ------------------------------------------------------------- */
 
 /* Ends the sandbox of an acquired environment; nothing when others use it, too.
- * Returns 0, or a code with lines in diag. */
+ * Returns 0, or a code with lines in diag. ret_checked: whether it has looked
+ * for others. */
 _must_check_ int boxes_end(struct server *s, const struct envs_entry *entry,
-			   struct diag *diag);
+			   struct diag *diag, bool *ret_checked);
 /* Returns a code when somebody who is not in its sandbox uses an acquired
  * environment, and names them. */
 _must_check_ int boxes_check_others(struct server *s,

@@ -406,12 +406,13 @@ static int end_and_umount(struct server *s, struct envs_entry *entry,
 			  struct diag *diag)
 {
 	struct env *home = NULL;
-	int r = boxes_end(s, entry, diag);
+	bool checked;
+	int r = boxes_end(s, entry, diag, &checked);
 
 	if (r == 0 && (w->flags & CTL_FLAG_KILL))
 		r = homes_kill(s, entry, w->asker, ended);
 	if (r == 0)
-		r = homes_end(s, entry, diag, &home);
+		r = homes_end(s, entry, checked, diag, &home);
 	if (r == 0)
 		r = umount_env(s, entry, w, diag);
 	homes_close(s, entry->name, home);
