@@ -19,6 +19,7 @@
 #define COWFS_BOX_BOX_H
 
 #include "base/diag.h"
+#include "box/record.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -112,6 +113,7 @@ struct box_command {
 	bool has_user;	  /* run as another one; for root */
 	uid_t uid;
 	gid_t gid;
+	int fds[2]; /* standard output and error; 0: this process's */
 };
 
 enum box_fault {
@@ -127,8 +129,8 @@ _must_check_ int box_spawn(const struct box *b, const struct box_command *cmd,
 			   enum box_fault *ret_fault);
 
 struct box_wait {
-	uint64_t timeout_ms; /* 0: none */
-	bool timed_out;	     /* set when it was ended for that */
+	uint64_t timeout_ms;   /* 0: none */
+	struct record *record; /* handed on meanwhile, and ended; or NULL */
 };
 
 /* Signals that box_wait hands on have to be blocked before box_spawn. */

@@ -213,6 +213,9 @@ static _noreturn_ void helper_main(const struct box *b,
 		tell(out, STEP_JOIN, -errno, 0);
 		_exit(1);
 	}
+	for (int i = 0; i < 2; i++)
+		if (c->fds[i] > 0)
+			(void)dup2(c->fds[i], STDOUT_FILENO + i);
 	if (out != 3) {
 		(void)dup3(out, 3, O_CLOEXEC);
 		out = 3;

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -79,20 +80,23 @@ static void hand_on(pid_t pid, const siginfo_t *info)
 		(void)kill(-pid, info->si_signo);
 }
 
-/* Returns its code, or -1 while it lives. */
-static int collect(pid_t pid)
+/* 1: it has ended. */
+static int collect(pid_t pid, struct record_end *end)
 {
 	int state;
 	pid_t r;
 
-	while ((r = waitpid(pid, &state, WNOHANG | WUNTRACED)) == pid) {
-		if (WIFEXITED(state))
-			return WEXITSTATUS(state);
-		if (WIFSIGNALED(state))
-			return 128 + WTERMSIG(state);
+	while ((r = wait4(pid, &state, WNOHANG | WUNTRACED, &end->usage)) ==
+	       pid) {
+		if (WIFEXITED(state) || WIFSIGNALED(state)) {
+			end->code = WIFEXITED(state) ? WEXITSTATUS(state)
+						     : -WTERMSIG(state);
+			end->has_usage = true;
+			return 1;
+		}
 		stop_too(pid);
 	}
-	return r < 0 && errno == ECHILD ? -ECHILD : -1;
+	return r < 0 && errno == ECHILD ? -ECHILD : 0;
 }
 
 struct deadline {
@@ -100,13 +104,13 @@ struct deadline {
 	bool is_last;	/* SIGKILL comes next */
 };
 
-static void end_in_time(pid_t pid, struct deadline *d, struct box_wait *wait)
+static void end_in_time(pid_t pid, struct deadline *d, struct record_end *end)
 {
 	const pid_t to = getpgid(pid) == pid ? -pid : pid;
 
 	if (!d->at_ns || clock_mono_ns() < d->at_ns)
 		return;
-	wait->timed_out = true;
+	end->timed_out = true;
 	(void)kill(to, d->is_last ? SIGKILL : SIGTERM);
 	(void)kill(to, SIGCONT);
 	d->is_last = true;
@@ -114,36 +118,50 @@ static void end_in_time(pid_t pid, struct deadline *d, struct box_wait *wait)
 }
 
 static int next_signal(const sigset_t *set, const struct deadline *d,
-		       siginfo_t *ret_info)
+		       struct record *record, siginfo_t *ret_info)
 {
 	const uint64_t now = clock_mono_ns();
 	const uint64_t left = d->at_ns > now ? d->at_ns - now : 0;
-	const struct timespec t = {
+	struct timespec t = {
 		.tv_sec = (time_t)(left / (1000 * NS_PER_MS)),
 		.tv_nsec = (long)(left % (1000 * NS_PER_MS)),
 	};
 
-	return d->at_ns ? sigtimedwait(set, ret_info, &t)
-			: sigwaitinfo(set, ret_info);
+	if (record) {
+		record_pump(record, set,
+			    d->at_ns ? (int)MIN(left / NS_PER_MS + 1, INT_MAX)
+				     : -1);
+		t = (struct timespec){0};
+	} else if (!d->at_ns) {
+		return sigwaitinfo(set, ret_info);
+	}
+	return sigtimedwait(set, ret_info, &t);
 }
 
 int box_wait(pid_t pid, struct box_wait *wait)
 {
+	struct record_end end = {0};
 	struct deadline d = {0};
 	siginfo_t info;
 	sigset_t set;
-	int code;
+	int r;
 
 	fill(&set);
 	if (wait->timeout_ms)
 		d.at_ns = clock_mono_ns() + wait->timeout_ms * NS_PER_MS;
-	while ((code = collect(pid)) == -1) {
-		int sig = next_signal(&set, &d, &info);
+	while ((r = collect(pid, &end)) == 0) {
+		int sig = next_signal(&set, &d, wait->record, &info);
 
 		if (sig > 0 && sig != SIGCHLD)
 			hand_on(pid, &info);
-		end_in_time(pid, &d, wait);
+		end_in_time(pid, &d, &end);
 	}
 	give_terminal(pid, getpgrp());
-	return wait->timed_out && code >= 0 ? TIMED_OUT : code;
+	if (wait->record)
+		record_finish(wait->record, &end, &set);
+	if (r < 0)
+		return r;
+	if (end.timed_out)
+		return TIMED_OUT;
+	return end.code < 0 ? 128 - end.code : end.code;
 }

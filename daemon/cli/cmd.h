@@ -49,7 +49,7 @@ extern const struct verb cmd_import, cmd_mount, cmd_umount, cmd_rescue, cmd_ps,
 	cmd_show, cmd_diff, cmd_save, cmd_snapshots, cmd_tag, cmd_rm, cmd_gc,
 	cmd_df, cmd_settings, cmd_set, cmd_fsck, cmd_doctor, cmd_daemon,
 	cmd_completion, cmd_help, cmd_version, cmd_run, cmd_kill, cmd_env,
-	cmd_ports, cmd_stat, cmd_db;
+	cmd_ports, cmd_stat, cmd_logs, cmd_db;
 
 /* Prints help of a verb, or of the whole when verb is NULL. */
 int help_print(const struct call *c, const struct verb *verb);

@@ -31,6 +31,9 @@ enum {
 	CODE_NO_FILE = 127,
 	TIMEOUT_MAX = 366 * 24 * 3600,
 	MS_PER_S = 1000,
+	/* Shorter values of variables are switches, not secrets. */
+	SECRET_MIN = 4,
+	SECRET_OTHER_MIN = 8,
 };
 
 static const struct opt_def options[] = {
@@ -83,6 +86,7 @@ struct run {
 	struct box box;
 	struct buf own, vars; /* what options set, and all */
 	char **vars_list, **argv;
+	struct mask secrets;
 	struct box_command cmd;
 	struct box_wait wait;
 };
@@ -101,6 +105,8 @@ static void run_fini(struct run *r)
 	buf_fini(&r->vars);
 	free((void *)r->vars_list);
 	free((void *)r->argv);
+	record_fini(r->wait.record);
+	mask_fini(&r->secrets);
 }
 
 /* --- the environment ----------------------------------------------------- */
@@ -251,7 +257,7 @@ static int find_command(struct run *r)
 	if (!code)
 		code = find_timeout(r);
 	if (!code)
-		code = run_vars_own(r->c, &r->own);
+		code = run_vars_own(r->c, &r->own, &r->secrets);
 	if (code)
 		return code;
 	r->cmd.cwd = r->s.cwd;
@@ -273,6 +279,9 @@ static int open_box(struct run *r)
 	r->vars_list = box_vars_list(&r->vars);
 	if (!r->vars_list)
 		return call_fail_err(r->c, -ENOMEM, NULL, "run");
+	mask_add_vars(&r->secrets, r->vars_list, SECRET_MIN);
+	/* The caller's shell may have put them into arguments. */
+	mask_add_vars(&r->secrets, environ, SECRET_OTHER_MIN);
 	r->cmd.vars = r->vars_list;
 	return CODE_DONE;
 }
@@ -296,20 +305,57 @@ static int spawn(struct run *r, pid_t *ret_pid)
 	return codes[fault];
 }
 
-static int run_here(struct run *r)
+/* A record that cannot be made is no reason not to run. */
+static void begin_record(struct run *r)
+{
+	const struct record_what what = {
+		.store = r->c->store,
+		.env = r->env.name,
+		.argv = r->cmd.argv,
+		.dir = r->cmd.cwd,
+		.mask = &r->secrets,
+		.detached = opt_has(r->c->args, RUN_DETACH),
+		.has_user = r->cmd.has_user,
+		.uid = r->cmd.uid,
+		.gid = r->cmd.gid,
+	};
+	int err = record_begin(&what, &r->wait.record);
+
+	if (err < 0)
+		(void)call_fail(r->c, 0, "not recorded: %s", err_text(err));
+	else
+		record_fds(r->wait.record, r->cmd.fds);
+}
+
+/* Starts the command and waits for its end; started tells how the start went,
+ * or is negative. */
+static int run_recorded(struct run *r, int started)
 {
 	pid_t pid;
 	int code;
 
-	box_block_signals();
-	if (open_box(r))
-		return CODE_OURS;
+	begin_record(r);
 	code = spawn(r, &pid);
+	if (started >= 0) {
+		(void)!write(started, &code, sizeof code);
+		(void)close(started);
+	}
+	if (r->wait.record && code)
+		record_finish(r->wait.record,
+			      &(struct record_end){.code = code}, NULL);
 	if (code)
 		return code;
+	if (r->wait.record)
+		record_started(r->wait.record);
 	code = box_wait(pid, &r->wait);
 	return code < 0	 ? call_fail_err(r->c, code, NULL, "command"),
 	       CODE_OURS : code;
+}
+
+static int run_here(struct run *r)
+{
+	box_block_signals();
+	return open_box(r) ? CODE_OURS : run_recorded(r, -1);
 }
 
 /* The process that waits for a command in the background. */
@@ -317,8 +363,6 @@ static _noreturn_ void background_main(struct run *r, int started)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct stat st;
-	pid_t pid;
-	int code;
 
 	(void)setsid();
 	(void)chdir("/"); /* it may be in the mount, and would hold it */
@@ -327,13 +371,7 @@ static _noreturn_ void background_main(struct run *r, int started)
 		if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 			(void)dup2(null, fd);
 	box_block_signals();
-	code = spawn(r, &pid);
-	(void)!write(started, &code, sizeof code);
-	(void)close(started);
-	if (code)
-		_exit(code);
-	code = box_wait(pid, &r->wait);
-	_exit(code < 0 ? CODE_OURS : code);
+	_exit(run_recorded(r, started));
 }
 
 static int run_detached(struct run *r)

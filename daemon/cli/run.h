@@ -76,8 +76,9 @@ _must_check_ int run_box_open(const struct call *c, int *fd, struct run_spec *s,
 
 /* --- run_vars.c ---------------------------------------------------------- */
 
-/* The variables that options set. */
-_must_check_ int run_vars_own(const struct call *c, struct buf *ret_own);
+/* The variables that options set, and what of them is secret. */
+_must_check_ int run_vars_own(const struct call *c, struct buf *ret_own,
+			      struct mask *ret_secrets);
 /* All variables of a command: the clean list, what the sandbox sets, and own,
  * which goes before. */
 void run_vars(const struct run_spec *s, uid_t uid, const struct buf *own,

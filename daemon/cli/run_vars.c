@@ -90,7 +90,8 @@ static int add_file(const struct call *c, const char *path, struct buf *vars)
 	return r;
 }
 
-static int add_secret(const struct call *c, const char *text, struct buf *vars)
+static int add_secret(const struct call *c, const char *text, struct buf *vars,
+		      struct mask *secrets)
 {
 	_cleanup_free_ char *name = name_of(text);
 	_cleanup_buf_ struct buf value = {0};
@@ -107,6 +108,7 @@ static int add_secret(const struct call *c, const char *text, struct buf *vars)
 				 name);
 	if (!path) {
 		box_vars_set(vars, name, getenv(name));
+		mask_add(secrets, getenv(name));
 		return CODE_DONE;
 	}
 	r = read_text(c, "secret", path + 1, &value);
@@ -117,11 +119,14 @@ static int add_secret(const struct call *c, const char *text, struct buf *vars)
 		value.data[--value.len] = 0;
 	box_vars_set(vars, name, value.len ? (const char *)value.data : "");
 	if (value.len)
+		mask_add(secrets, (const char *)value.data);
+	if (value.len)
 		explicit_bzero(value.data, value.len);
 	return CODE_DONE;
 }
 
-int run_vars_own(const struct call *c, struct buf *ret_own)
+int run_vars_own(const struct call *c, struct buf *ret_own,
+		 struct mask *ret_secrets)
 {
 	const struct opt_args *a = c->args;
 	int r = CODE_DONE;
@@ -132,7 +137,8 @@ int run_vars_own(const struct call *c, struct buf *ret_own)
 		else if (a->items[i].opt == RUN_ENV_FILE)
 			r = add_file(c, a->items[i].value, ret_own);
 		else if (a->items[i].opt == RUN_SECRET)
-			r = add_secret(c, a->items[i].value, ret_own);
+			r = add_secret(c, a->items[i].value, ret_own,
+				       ret_secrets);
 	}
 	if (!r && buf_error(ret_own))
 		r = call_fail_err(c, -ENOMEM, NULL, "variables");
