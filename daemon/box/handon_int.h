@@ -21,7 +21,7 @@ struct stream {
 	bool may_block; /* a write of more than PIPE_BUF to it */
 	size_t pending; /* of the window, its last bytes: not handed on yet */
 	bool is_limited;
-	size_t left; /* so much is read, if it is limited */
+	size_t left;	     /* so much is read, if it is limited */
 	uint64_t written_ns; /* when the record was */
 	struct keep keep;
 };

@@ -353,14 +353,16 @@ static void drain(struct record *r, const struct record_end *e,
 		  const sigset_t *signals)
 {
 	const uint64_t end = clock_mono_ns() + STALL_MS * 1000000ULL;
+	/* Who ended it does not wait for a reader. */
+	const bool is_ended = e->timed_out || e->code < 0;
 
 	for (int i = 0; i < 2; i++)
 		handon_limit(&r->streams[i]);
 	while (signals &&
 	       (handon_waits(&r->streams[0]) || handon_waits(&r->streams[1])) &&
 	       !has_end_signal(signals) &&
-	       !(e->timed_out && clock_mono_ns() > end))
-		record_pump(r, signals, e->timed_out ? STALL_MS : -1);
+	       !(is_ended && clock_mono_ns() > end))
+		record_pump(r, signals, is_ended ? STALL_MS : -1);
 	for (int i = 0; i < 2; i++)
 		handon_unlimit(&r->streams[i]);
 }

@@ -22,7 +22,8 @@ const struct out_col logs_columns[] = {
 	{NULL, "TIME", OUT_STR},
 	{"cpu_ms", NULL, OUT_COUNT},
 	{NULL, "CPU", OUT_STR},
-	{"memory_bytes", "MEMORY", OUT_SIZE},
+	{"memory_bytes", NULL, OUT_COUNT},
+	{NULL, "MEMORY", OUT_STR},
 	{"state", NULL, OUT_STR},
 	{NULL, "RESULT", OUT_STR},
 	{"exit", NULL, OUT_COUNT},
@@ -133,8 +134,8 @@ static void stream_cells(const struct record_info *i, int n,
 void logs_row(struct out *o, const char *env, const struct record_info *i,
 	      const struct logs_text *text)
 {
-	_cleanup_buf_ struct buf span = {0}, cpu = {0}, result = {0},
-				 command = {0};
+	_cleanup_buf_ struct buf span = {0}, cpu = {0}, memory = {0},
+				 result = {0}, command = {0};
 	const bool known = i->ended && i->memory;
 	const char *dir = i->dir.len ? (const char *)i->dir.data : "";
 	struct out_cell c[ARRAY_SIZE(logs_columns)] = {
@@ -147,6 +148,7 @@ void logs_row(struct out *o, const char *env, const struct record_info *i,
 		out_num_if(known, i->cpu_us / 1000),
 		{0},
 		out_num_if(known, i->memory),
+		{0},
 		out_str(state_of(i)),
 		{0},
 		out_num_if(i->ended && i->code >= 0, (uint64_t)i->code),
@@ -159,16 +161,19 @@ void logs_row(struct out *o, const char *env, const struct record_info *i,
 	};
 
 	put_seconds(span_ms(i), &span);
-	if (known)
+	if (known) {
 		put_seconds(i->cpu_us / 1000, &cpu);
+		out_size(&memory, i->memory);
+	}
 	put_result(i, &result);
 	put_command(i, &command);
 	c[5] = out_bytes(span.data, span.len);
 	c[7] = out_bytes(cpu.data, cpu.len);
-	c[10] = out_bytes(result.data, result.len);
-	c[18] = out_bytes(command.data, command.len);
-	stream_cells(i, 0, text, c + 19);
-	stream_cells(i, 1, text, c + 24);
+	c[9] = out_bytes(memory.data, memory.len);
+	c[11] = out_bytes(result.data, result.len);
+	c[19] = out_bytes(command.data, command.len);
+	stream_cells(i, 0, text, c + 20);
+	stream_cells(i, 1, text, c + 25);
 	out_row(o, c);
 }
 
