@@ -23,7 +23,7 @@
 #include "base/err.h"
 #include "base/io.h"
 
-enum { FD_OF_STREAM = STDOUT_FILENO, STALL_MS = 1000 };
+enum { FD_OF_STREAM = STDOUT_FILENO, STALL_MS = 1000, CATCH_UP_MS = 100 };
 
 static const char *const words[] = {"stdout", "stderr"};
 static const char *const suffixes[] = {".out", ".err"};
@@ -345,6 +345,16 @@ static bool has_end_signal(const sigset_t *signals)
 		    sig == SIGQUIT)
 			return true;
 	return false;
+}
+
+void record_catch_up(struct record *r)
+{
+	for (int i = 0; i < 2; i++)
+		handon_limit(&r->streams[i]);
+	if (handon_waits(&r->streams[0]) || handon_waits(&r->streams[1]))
+		record_pump(r, NULL, CATCH_UP_MS);
+	for (int i = 0; i < 2; i++)
+		handon_unlimit(&r->streams[i]);
 }
 
 /* What is in the pipes now is the command's; what comes later is not waited

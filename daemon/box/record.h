@@ -77,6 +77,8 @@ void record_started(struct record *r);
 /* Hands on until one of the signals is pending, or the time (negative: none) is
  * over. */
 void record_pump(struct record *r, const sigset_t *signals, int timeout_ms);
+/* Hands on what is there, as far as it is taken without delay. */
+void record_catch_up(struct record *r);
 
 /* How a command ended. */
 struct record_end {

@@ -60,10 +60,13 @@ static void give_terminal(pid_t from, pid_t to)
 }
 
 /* The command has stopped: so do we, until somebody lets us go on. */
-static void stop_too(pid_t pid)
+static void stop_too(pid_t pid, struct record *record)
 {
 	const pid_t own = getpgrp();
 
+	/* What it has written is not to wait. */
+	if (record)
+		record_catch_up(record);
 	give_terminal(pid, own);
 	(void)raise(SIGSTOP);
 	give_terminal(own, getpgid(pid) == pid ? pid : own);
@@ -81,7 +84,7 @@ static void hand_on(pid_t pid, const siginfo_t *info)
 }
 
 /* 1: it has ended. */
-static int collect(pid_t pid, struct record_end *end)
+static int collect(pid_t pid, struct record *record, struct record_end *end)
 {
 	int state;
 	pid_t r;
@@ -94,7 +97,7 @@ static int collect(pid_t pid, struct record_end *end)
 			end->has_usage = true;
 			return 1;
 		}
-		stop_too(pid);
+		stop_too(pid, record);
 	}
 	return r < 0 && errno == ECHILD ? -ECHILD : 0;
 }
@@ -149,7 +152,7 @@ int box_wait(pid_t pid, struct box_wait *wait)
 	fill(&set);
 	if (wait->timeout_ms)
 		d.at_ns = clock_mono_ns() + wait->timeout_ms * NS_PER_MS;
-	while ((r = collect(pid, &end)) == 0) {
+	while ((r = collect(pid, wait->record, &end)) == 0) {
 		int sig = next_signal(&set, &d, wait->record, &info);
 
 		if (sig > 0 && sig != SIGCHLD)

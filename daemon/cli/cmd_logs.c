@@ -30,6 +30,38 @@ static const struct opt_def options[] = {
 			"go on until the command has ended"},
 };
 
+const struct out_col logs_columns[LOGS_COLUMNS] = {
+	{"name", NULL, OUT_STR},
+	{"run", "RUN", OUT_COUNT},
+	{"start", "START", OUT_TIME},
+	{"start_ms", NULL, OUT_COUNT},
+	{"end_ms", NULL, OUT_COUNT},
+	{NULL, "TIME", OUT_STR},
+	{"cpu_ms", NULL, OUT_COUNT},
+	{NULL, "CPU", OUT_STR},
+	{"memory_bytes", NULL, OUT_COUNT},
+	{NULL, "MEMORY", OUT_STR},
+	{"state", NULL, OUT_STR},
+	{NULL, "RESULT", OUT_STR},
+	{"exit", NULL, OUT_COUNT},
+	{"signal", NULL, OUT_COUNT},
+	{"timed_out", NULL, OUT_BOOL},
+	{"detached", NULL, OUT_BOOL},
+	{"dir", NULL, OUT_STR},
+	{"argv", NULL, OUT_LIST},
+	{"argv_cut", NULL, OUT_BOOL},
+	{NULL, "COMMAND", OUT_STR},
+	{"stdout", NULL, OUT_STR},
+	{"stdout_bytes", NULL, OUT_COUNT},
+	{"stdout_lost_bytes", NULL, OUT_COUNT},
+	{"stdout_cut_bytes", NULL, OUT_COUNT},
+	{"stdout_text", NULL, OUT_STR},
+	{"stderr", NULL, OUT_STR},
+	{"stderr_bytes", NULL, OUT_COUNT},
+	{"stderr_lost_bytes", NULL, OUT_COUNT},
+	{"stderr_cut_bytes", NULL, OUT_COUNT},
+	{"stderr_text", NULL, OUT_STR},
+};
 static const struct out_col piece_columns[] = {
 	{"name", NULL, OUT_STR},	{"run", NULL, OUT_COUNT},
 	{"stream", NULL, OUT_STR},	{"text", NULL, OUT_STR},
@@ -226,7 +258,7 @@ static int show_run(struct logs *l)
 	bool runs = true;
 	int r;
 
-	out_init(&o, l->c->json, OUT_LINES, logs_columns, logs_column_count);
+	out_init(&o, l->c->json, OUT_LINES, logs_columns, LOGS_COLUMNS);
 	for (;;) {
 		record_info_fini(&info);
 		r = show_once(l, &info, &runs);
@@ -251,7 +283,7 @@ static int show_list(struct logs *l)
 	_cleanup_out_ struct out o;
 	int r = list_runs(l, &all);
 
-	out_init(&o, l->c->json, OUT_TABLE, logs_columns, logs_column_count);
+	out_init(&o, l->c->json, OUT_TABLE, logs_columns, LOGS_COLUMNS);
 	for (size_t i = 0; !r && i < all.len / sizeof(uint64_t); i++) {
 		_cleanup_(record_info_fini) struct record_info info = {0};
 

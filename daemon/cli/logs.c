@@ -13,40 +13,6 @@
 
 enum { NS_PER_S = 1000000000, NS_PER_MS = 1000000, PIECE = 64 << 10 };
 
-const struct out_col logs_columns[] = {
-	{"name", NULL, OUT_STR},
-	{"run", "RUN", OUT_COUNT},
-	{"start", "START", OUT_TIME},
-	{"start_ms", NULL, OUT_COUNT},
-	{"end_ms", NULL, OUT_COUNT},
-	{NULL, "TIME", OUT_STR},
-	{"cpu_ms", NULL, OUT_COUNT},
-	{NULL, "CPU", OUT_STR},
-	{"memory_bytes", NULL, OUT_COUNT},
-	{NULL, "MEMORY", OUT_STR},
-	{"state", NULL, OUT_STR},
-	{NULL, "RESULT", OUT_STR},
-	{"exit", NULL, OUT_COUNT},
-	{"signal", NULL, OUT_COUNT},
-	{"timed_out", NULL, OUT_BOOL},
-	{"detached", NULL, OUT_BOOL},
-	{"dir", NULL, OUT_STR},
-	{"argv", NULL, OUT_LIST},
-	{"argv_cut", NULL, OUT_BOOL},
-	{NULL, "COMMAND", OUT_STR},
-	{"stdout", NULL, OUT_STR},
-	{"stdout_bytes", NULL, OUT_COUNT},
-	{"stdout_lost_bytes", NULL, OUT_COUNT},
-	{"stdout_cut_bytes", NULL, OUT_COUNT},
-	{"stdout_text", NULL, OUT_STR},
-	{"stderr", NULL, OUT_STR},
-	{"stderr_bytes", NULL, OUT_COUNT},
-	{"stderr_lost_bytes", NULL, OUT_COUNT},
-	{"stderr_cut_bytes", NULL, OUT_COUNT},
-	{"stderr_text", NULL, OUT_STR},
-};
-const size_t logs_column_count = ARRAY_SIZE(logs_columns);
-
 /* --- texts --------------------------------------------------------------- */
 
 static const char *state_of(const struct record_info *i)
@@ -138,7 +104,7 @@ void logs_row(struct out *o, const char *env, const struct record_info *i,
 				 result = {0}, command = {0};
 	const bool known = i->ended && i->memory;
 	const char *dir = i->dir.len ? (const char *)i->dir.data : "";
-	struct out_cell c[ARRAY_SIZE(logs_columns)] = {
+	struct out_cell c[LOGS_COLUMNS] = {
 		out_str(env),
 		out_num(i->number),
 		out_num(i->start_ns / NS_PER_S),

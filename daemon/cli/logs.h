@@ -18,8 +18,8 @@ struct logs_text {
 	const struct buf *streams[2];
 	uint64_t cut[2];
 };
-extern const struct out_col logs_columns[];
-extern const size_t logs_column_count;
+enum { LOGS_COLUMNS = 30 };
+extern const struct out_col logs_columns[LOGS_COLUMNS];
 void logs_row(struct out *o, const char *env, const struct record_info *i,
 	      const struct logs_text *text);
 
