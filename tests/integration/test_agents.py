@@ -104,6 +104,36 @@ def test_five_agents(shop, store):  # noqa: F811
     assert store.run("doctor").lines()[-1] == "0 problems"
 
 
+def finish(store, n):  # noqa: F811
+    """To a branch; the work of two is left to the rescue."""
+    if n not in (KILLED, UNMOUNTED):
+        store.run("save", name(n), "-b", f"agent/{n}")
+    store.run("umount", name(n))
+
+
+def assert_work(repo):
+    """Of each its own, and nothing of another's."""
+    refs = git(repo, "for-each-ref", "--format=%(refname)").split()
+    for n in ALL:
+        branch = n not in (KILLED, UNMOUNTED)
+        ours = [r for r in refs if (r == f"refs/heads/agent/{n}" if branch else
+                r.startswith(f"refs/cowfs/rescue/{name(n)}-"))]
+        assert len(ours) == 1, refs
+        rates = [line for line in git(
+            repo, "show", f"{ours[0]}:lib/rates.js").splitlines()
+            if line.startswith("rates[")]
+        assert rates == [f"rates[{i}] = {100 + n if i == n else 0};"
+                         for i in ALL]
+        assert git(repo, "show", f"{ours[0]}:mine") == str(n)
+        if n == KILLED:
+            assert git(repo, "show", f"{ours[0]}:half") == f"half of {n}"
+        else:
+            assert f"the work of {n}\n" in git(repo, "log", "--format=%s",
+                                               ours[0])
+    assert git(repo, "status", "--porcelain") == ""
+    git(repo, "fsck", "--strict")
+
+
 # --- twenty ------------------------------------------------------------------
 
 MANY = range(20)
@@ -149,7 +179,7 @@ def test_twenty_small_ones(small, cowfs):
     assert cowfs.run("doctor").lines()[-1] == "0 problems"
 
 
-def test_the_lists_are_not_blind(tmp_path):
+def test_the_lists_are_not_blind(as_root, tmp_path):
     """What each of them is to find, left on purpose."""
     apart()
     before = residue.lists()
