@@ -26,6 +26,11 @@ def assert_same_tree(store, a, b, content=True):
     assert left == right, "\n".join(differ[:10])
 
 
+def fewer(count):
+    """Of what is done again and again, a fifth under a sanitizer."""
+    return count // 5 if os.environ.get("COWFS_SANITIZE") else count
+
+
 def one_line_error(result):
     """One line on stderr that starts with cowfs, a second one at most for
     what to do, nothing on stdout."""

@@ -233,6 +233,7 @@ def test_idle_exit(cowfs, tree):
     assert not mountpoint.mounts_below(cowfs.folder)
 
 
+@pytest.mark.measures
 def test_memory_after_find_over_100000_files(cowfs, tmp_path):
     """The server holds nothing for a base file that was merely looked at."""
     top = tmp_path / "wide"

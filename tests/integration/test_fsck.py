@@ -16,7 +16,7 @@ import mountpoint
 import pytest
 from damage import (  # noqa: F401
     check_reads, copy_and_look, files_of, flip, full)
-from helpers import listing, one_line_error, wait_until
+from helpers import fewer, listing, one_line_error, wait_until
 from test_fsck_envs import xxh3_64
 
 import lmdb_layout
@@ -101,7 +101,7 @@ def flip_everywhere(full, count, deep_every):
 
 
 def test_a_flipped_bit_is_found_and_repaired(full):
-    flip_everywhere(full, 300, 30)
+    flip_everywhere(full, fewer(300), 30)
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ import time
 
 import mountpoint
 import pytest
-from helpers import one_line_error, store_state
+from helpers import fewer, one_line_error, store_state
 
 import lmdb_layout
 
@@ -504,9 +504,10 @@ def test_names_of_255_bytes_and_deep_paths(cowfs, tmp_path):
 def test_a_hundred_thousand_entries(cowfs, tmp_path):
     top = tmp_path / "top"
     top.mkdir()
-    for i in range(100000):
+    count = fewer(100000)
+    for i in range(count):
         os.close(os.open(top / f"entry{i:06}", os.O_CREAT | os.O_WRONLY))
     cowfs.load(top)
     point = cowfs.mount("base", "e")
-    assert cowfs.sh(point, "ls -f | wc -l").out == "100002\n"
+    assert cowfs.sh(point, "ls -f | wc -l").out == f"{count + 2}\n"
     assert cowfs.run("fsck").out.endswith("0 problems\n")
