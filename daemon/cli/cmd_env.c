@@ -156,14 +156,13 @@ static int run(struct call *c)
 	int r;
 
 	out_init(&o, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
+	if (!e)
+		return call_fail_err(c, -ENOMEM, NULL, name);
 	r = read_shell(c, &fish);
-	if (r)
-		return r;
-	r = e ? remote_list_one(c, name, e)
-	      : call_fail_err(c, -ENOMEM, NULL, name);
-	if (r)
-		return r;
-	r = find_home(c, name, home, sizeof home);
+	if (!r)
+		r = remote_list_one(c, name, e);
+	if (!r)
+		r = find_home(c, name, home, sizeof home);
 	if (r)
 		return r;
 	box_vars_set(&vars, "COWFS_ENV", name);

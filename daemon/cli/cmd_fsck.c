@@ -214,7 +214,10 @@ static int check_both(struct check *k, const char *name, bool repair)
 	int r = check_env(k, name, repair);
 
 	(void)snprintf(home, sizeof home, "%.64s" NAME_HOME, name);
-	return r == 0 ? check_env(k, home, repair) : r;
+	if (r == 0)
+		r = check_env(k, home, repair);
+	k->env = NULL;
+	return r;
 }
 
 static int check_envs(struct check *k, bool repair)

@@ -147,7 +147,7 @@ def seal_env(path, raw):
 @pytest.mark.parametrize("change", [
     lambda raw: raw.__setitem__(8 + 22, 3),  # E4: the name of a tree
     lambda raw: raw.__setitem__(46, 0xff),   # E4: the first block's length
-    lambda raw: raw.__delitem__(slice(-27, None)),  # no limits, and less
+    lambda raw: raw.__delitem__(slice(-35, None)),  # no limits, and less
     lambda raw: raw.__setitem__(40, 2),  # an owner, and it is not there
 ], ids=["E4-kind", "E4-length", "E4-short", "E4-owner"])
 def test_a_file_env_that_makes_no_sense(full, env, change):

@@ -101,6 +101,9 @@ def test_examples(shop, page):
     if page == "cowfs-save.1":
         shop.sh(shop.home / "src/shop", "git init -q; git add -A; git -c "
                 "user.name=t -c user.email=t commit -qm shop")
+    if page == "cowfs-import.1":
+        for cache in (".npm", ".cargo"):
+            (shop.home / cache).mkdir()
     if page == "cowfs-db.1":
         make_cluster(shop.home / "src/shop/pgdata", "create table users ()")
     shop.load(shop.home / "src/shop", "shop")
