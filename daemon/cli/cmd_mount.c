@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "base/name.h"
+#include "cli/artifacts.h"
 #include "cli/branch.h"
 #include "cli/import.h"
 #include "cli/path.h"
@@ -34,6 +35,7 @@ enum {
 	OPT_RO,
 	OPT_BRANCH,
 	OPT_NEW_BRANCH,
+	OPT_ARTIFACT,
 };
 
 static const struct opt_def options[] = {
@@ -59,6 +61,9 @@ static const struct opt_def options[] = {
 			"switch the environment's repository to this branch"},
 	[OPT_NEW_BRANCH] = {"new-branch", 0, OPT_VALUE, ARG_TEXT, "BRANCH",
 			    "make this branch there, and switch to it"},
+	[OPT_ARTIFACT] = {"artifact", 0, OPT_LIST, ARG_TEXT, "PATTERN",
+			  "what \"umount --artifacts\" copies, as "
+			  "'reports/**'"},
 };
 
 static const struct out_col columns[] = {
@@ -79,6 +84,7 @@ struct target {
 	char *at_absolute;
 	char *path; /* of what was imported */
 	bool read_only;
+	bool has_artifacts;
 	struct limits limits;
 	struct ports_wish ports;
 };
@@ -207,7 +213,9 @@ static int mount_target(const struct call *c, const struct target *t)
 	if (r)
 		return r;
 	remote_read_env(&done, &e);
-	if (t->branch)
+	if (t->has_artifacts)
+		r = artifacts_keep(c, OPT_ARTIFACT, e.name);
+	if (!r && t->branch)
 		r = branch_switch(c, e.path, t->branch, t->new_branch);
 	if (r && !existed)
 		undo_mount(c, &fd, e.name);
@@ -234,6 +242,8 @@ static int run(struct call *c)
 		r = ports_parse(c, OPT_NET, OPT_PORT, &t.ports);
 	if (r == 0)
 		r = check_branch(c, &t);
+	if (r == 0)
+		r = artifacts_check(c, OPT_ARTIFACT, &t.has_artifacts);
 	if (r)
 		return r;
 	if (t.at) {

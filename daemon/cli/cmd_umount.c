@@ -16,8 +16,17 @@
 #include "cli/path.h"
 #include "cli/remote.h"
 #include "cli/rescue.h"
+#include "cli/umount.h"
 
-enum { OPT_ALL, OPT_DISCARD, OPT_KEEP, OPT_IGNORED, OPT_KILL, OPT_DRY_RUN };
+enum {
+	OPT_ALL,
+	OPT_DISCARD,
+	OPT_KEEP,
+	OPT_IGNORED,
+	OPT_ARTIFACTS,
+	OPT_KILL,
+	OPT_DRY_RUN,
+};
 
 static const struct opt_def options[] = {
 	[OPT_ALL] = {"all", 0, OPT_FLAG, ARG_NONE, NULL,
@@ -30,6 +39,8 @@ static const struct opt_def options[] = {
 			 "all|none|SIZE",
 			 "which files that git ignores are rescued: those up "
 			 "to SIZE (10M)"},
+	[OPT_ARTIFACTS] = {"artifacts", 0, OPT_VALUE, ARG_DIR, "DIR",
+			   "copy logs and artifacts there before"},
 	[OPT_KILL] = {"kill", 0, OPT_FLAG, ARG_NONE, NULL,
 		      "end what uses it from elsewhere, too"},
 	[OPT_DRY_RUN] = {"dry-run", 0, OPT_FLAG, ARG_NONE, NULL,
@@ -40,6 +51,14 @@ static const struct out_col columns[] = {
 	{"name", NULL, OUT_STR},
 	{"text", NULL, OUT_STR},
 	{"rescue", NULL, OUT_STR},
+	{"stopped", NULL, OUT_PROCESSES},
+	{"stopped_more", NULL, OUT_COUNT},
+	{"freed", NULL, OUT_LIST},
+	{"artifacts", NULL, OUT_STR},
+	{"artifact_files", NULL, OUT_COUNT},
+	{"artifact_bytes", NULL, OUT_COUNT},
+	{"kept", NULL, OUT_BOOL},
+	{"remained", NULL, OUT_LIST},
 };
 
 struct umount {
@@ -50,6 +69,8 @@ struct umount {
 	int fd;
 	int worst;
 	bool lost; /* the server; the others are not asked for */
+	char *artifacts; /* where they go, absolute; or NULL */
+	bool many; /* several environments may be meant */
 };
 
 static void say_done(struct umount *u, const char *name, const struct msg *done)
@@ -65,39 +86,116 @@ static void say_done(struct umount *u, const char *name, const struct msg *done)
 			continue;
 		}
 		out_row(&u->out,
-			(struct out_cell[]){out_str(name), out_bytes(line, n),
-					    out_str(NULL)});
+			(struct out_cell[ARRAY_SIZE(columns)]){
+				out_str(name),
+				out_bytes(line, n),
+				out_str(NULL),
+				{.none = true},
+				{.none = true},
+				{.none = true},
+				out_str(NULL),
+				{.none = true},
+				{.none = true},
+				{.none = true},
+				{.none = true},
+			});
 		out_printf(&u->out, "%.*s\n", (int)n, line);
 	}
 }
 
-/* Nothing but this destroys what changed. */
-static int rescue_one(struct umount *u, const char *name)
+static struct out_cell list_of(const struct buf *b)
 {
-	_cleanup_(rescued_fini) struct rescued rescued = {0};
-	int r = rescue_env(u->c, &u->fd, name, &u->policy, &rescued);
-
-	if (r)
-		return r;
-	rescue_tell(u->c, name, &rescued);
-	out_row(&u->out, (struct out_cell[]){out_str(name), out_str(NULL),
-					     out_str(rescued.name)});
-	return CODE_DONE;
+	return out_bytes(b->len ? (const char *)b->data : "", b->len);
 }
 
-static void umount_one(struct umount *u, const char *name)
+static void put_row(struct umount *u, struct umounted *e,
+		    const struct artifacts *a)
+{
+	const bool kept = u->flags & CTL_FLAG_KEEP;
+	const bool has = u->artifacts;
+
+	if (u->flags & CTL_FLAG_DRY_RUN)
+		return;
+	umounted_check(e, u->c, kept);
+	out_row(&u->out, (struct out_cell[ARRAY_SIZE(columns)]){
+				 out_str(e->env),
+				 out_str(NULL),
+				 out_str(e->rescue),
+				 list_of(&e->stopped),
+				 out_num_if(e->more, e->more),
+				 list_of(&e->freed),
+				 out_str(u->artifacts),
+				 out_num_if(has, a->files),
+				 out_num_if(has, a->bytes),
+				 out_num(kept),
+				 list_of(&e->remained),
+			 });
+}
+
+/* Asks the server once; ret_changes: of one that is kept for them. */
+static int ask(struct umount *u, struct umounted *e, uint64_t flags,
+	       uint64_t *ret_changes)
 {
 	_cleanup_msg_ struct msg request = {0}, done = {0};
 	int r;
 
 	msg_begin(&request, CTL_UMOUNT);
-	msg_put_str(&request, CTL_TAG_NAME, name);
-	msg_put_u64(&request, CTL_TAG_FLAGS, u->flags);
+	msg_put_str(&request, CTL_TAG_NAME, e->env);
+	msg_put_u64(&request, CTL_TAG_FLAGS, flags);
 	r = remote_call(u->c, &u->fd, &request, NULL, NULL, &done);
+	if (r)
+		return r;
+	say_done(u, e->env, &done);
+	umounted_take(e, &done);
+	*ret_changes = msg_get_u64(&done, CTL_TAG_COUNT, 0);
+	return CODE_DONE;
+}
+
+/* What is to be taken out is looked for when nobody changes it any more, and
+ * before anything is lost. */
+static int take_out(struct umount *u, struct umounted *e, struct artifacts *a)
+{
+	const uint64_t flags = u->flags & ~(uint64_t)CTL_FLAG_DISCARD;
+	uint64_t changes;
+	int r = ask(u, e, flags | CTL_FLAG_KEEP, &changes);
+
+	return r ? r : artifacts_take(u->c, e->env, a);
+}
+
+static int umount_parts(struct umount *u, struct umounted *e,
+			struct artifacts *a)
+{
+	_cleanup_(rescued_fini) struct rescued rescued = {0};
+	uint64_t changes = 0;
+	int r = u->artifacts ? take_out(u, e, a) : CODE_DONE;
+
 	if (!r)
-		say_done(u, name, &done);
-	if (!r && msg_get_u64(&done, CTL_TAG_COUNT, 0))
-		r = rescue_one(u, name);
+		r = ask(u, e, u->flags, &changes);
+	/* Nothing but this destroys what changed. */
+	if (!r && changes)
+		r = rescue_env(u->c, &u->fd, e->env, &u->policy, &rescued);
+	if (r)
+		return r;
+	if (changes) {
+		rescue_tell(u->c, e->env, &rescued);
+		e->rescue = rescued.name;
+	}
+	put_row(u, e, a);
+	return CODE_DONE;
+}
+
+static void umount_one(struct umount *u, const char *name)
+{
+	_cleanup_(umounted_fini) struct umounted e = {.env = name};
+	struct artifacts a = {.parent = -1, .dir = -1};
+	int r = CODE_DONE;
+
+	if (u->artifacts)
+		r = artifacts_open(u->c, u->artifacts, u->many ? name : NULL,
+				   &a);
+	if (!r)
+		r = umount_parts(u, &e, &a);
+	artifacts_close(&a);
 	u->worst = MAX(u->worst, r);
 	u->lost = u->fd < 0;
 }
@@ -238,6 +336,19 @@ static int check_usage(const struct call *c)
 	return CODE_DONE;
 }
 
+static int find_artifacts(struct umount *u)
+{
+	const char *path = opt_value(u->c->args, OPT_ARTIFACTS);
+	int r;
+
+	u->many = opt_has(u->c->args, OPT_ALL) || u->c->args->arg_count > 1;
+	/* A dry run makes and copies nothing. */
+	if (!path || opt_has(u->c->args, OPT_DRY_RUN))
+		return CODE_DONE;
+	r = path_absolute(path, false, &u->artifacts);
+	return r ? call_fail_err(u->c, r, NULL, path) : CODE_DONE;
+}
+
 static int run(struct call *c)
 {
 	const struct opt_args *a = c->args;
@@ -246,6 +357,8 @@ static int run(struct call *c)
 
 	if (!r)
 		r = read_policy(c, &u.policy);
+	if (!r)
+		r = find_artifacts(&u);
 	if (r)
 		return r;
 	if (opt_has(a, OPT_DISCARD))
@@ -260,6 +373,7 @@ static int run(struct call *c)
 	r = opt_has(a, OPT_ALL) ? umount_all(&u) : umount_named(&u);
 	r = call_finish(c, &u.out, MAX(r, u.worst));
 	out_fini(&u.out);
+	free(u.artifacts);
 	if (u.fd >= 0)
 		(void)close(u.fd);
 	return r;

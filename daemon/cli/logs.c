@@ -176,7 +176,7 @@ const char *logs_missing(const struct record_info *i, int n, struct buf *text)
 	static const char *const why[RECORD_KINDS] = {
 		[RECORD_TERMINAL] = "went to a terminal, and is not kept",
 		[RECORD_DEVICE] = "went to a device, and is not kept",
-		[RECORD_TWO_WAY] = "went to the input's socket, and is not kept",
+		[RECORD_TWO_WAY] = "is standard input, too, and is not kept",
 	};
 	static const char *const names[] = {"standard output",
 					    "standard error"};

@@ -35,4 +35,10 @@ void logs_cut_note(struct buf *b, uint64_t cut);
 const char *logs_missing(const struct record_info *i, int stream,
 			 struct buf *text);
 
+/* Copies what was run in an environment, and what it wrote, into a new
+ * directory; nothing when nothing was run. Returns how many runs, or a negative
+ * error number. */
+_must_check_ int logs_copy(const struct call *c, const char *env, int dir,
+			   const char *name);
+
 #endif

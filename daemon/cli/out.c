@@ -118,6 +118,7 @@ static void text_cell(const struct out *o, struct buf *b, enum out_type type,
 		buf_printf(b, "%06" PRIo64, c->u);
 		break;
 	case OUT_LIST:
+	case OUT_PROCESSES:
 		text_list(b, c);
 		break;
 	}
@@ -166,6 +167,37 @@ static struct json_object *json_list(const struct out_cell *c)
 	return list;
 }
 
+/* Returns the string behind s. */
+static const char *next_string(const char *s)
+{
+	return s + strlen(s) + 1;
+}
+
+static struct json_object *json_processes(const struct out_cell *c)
+{
+	struct json_object *list = json_object_new_array();
+	const char *s = c->s, *end = s + c->n;
+	bool good;
+
+	while (s && s < end) {
+		struct json_object *one = json_object_new_object();
+		const char *kind = next_string(s);
+		const char *command = next_string(kind);
+
+		(void)json_object_object_add(
+			one, "pid",
+			json_object_new_uint64(strtoull(s, NULL, 10)));
+		(void)json_object_object_add(one, "kind",
+					     json_object_new_string(kind));
+		(void)json_object_object_add(
+			one, "command",
+			json_text(command, strlen(command), &good));
+		(void)json_object_array_add(list, one);
+		s = next_string(command);
+	}
+	return list;
+}
+
 static struct json_object *json_value(enum out_type type,
 				      const struct out_cell *c)
 {
@@ -179,6 +211,8 @@ static struct json_object *json_value(enum out_type type,
 		return json_object_new_string(mode);
 	case OUT_LIST:
 		return json_list(c);
+	case OUT_PROCESSES:
+		return json_processes(c);
 	default:
 		return json_object_new_uint64(c->u);
 	}

@@ -27,6 +27,8 @@ enum out_type {
 	OUT_BOOL,
 	OUT_MODE, /* octal text in both; 0 is no value */
 	OUT_LIST, /* strings, each ending in NUL; a JSON array */
+	/* Likewise of three strings each: pid, kind, command; JSON only. */
+	OUT_PROCESSES,
 };
 
 struct out_col {

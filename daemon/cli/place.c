@@ -45,10 +45,16 @@ static bool is_ours(const struct mountinfo *m, const char *path)
 	return ours;
 }
 
+bool place_is_inside(const char *path)
+{
+	_cleanup_(mountinfo_fini) struct mountinfo m = {0};
+
+	return mountinfo_read(&m) == 0 && is_ours(&m, path);
+}
+
 int place_check(const struct call *c)
 {
 	_cleanup_free_ char *path = strdup(c->store), *real = NULL;
-	_cleanup_(mountinfo_fini) struct mountinfo m = {0};
 	struct statfs st;
 
 	if (!path)
@@ -57,7 +63,7 @@ int place_check(const struct call *c)
 	if (nearest(path, &st) || st.f_type != FUSE_SUPER_MAGIC)
 		return CODE_DONE;
 	real = realpath(path, NULL);
-	if (!real || mountinfo_read(&m) || !is_ours(&m, real))
+	if (!real || !place_is_inside(real))
 		return CODE_DONE;
 	return call_fail(c, CODE_FAILED,
 			 "%s: a store cannot be inside an environment",

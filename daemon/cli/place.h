@@ -15,5 +15,7 @@
  * for another one, or for itself, and it would be thrown away with the
  * environment. */
 _must_check_ int place_check(const struct call *c);
+/* Whether a real path is in a mounted environment, of any store. */
+bool place_is_inside(const char *path);
 
 #endif

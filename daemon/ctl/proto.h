@@ -33,7 +33,8 @@ enum ctl_verb {
 	 * environment; AT? FLAGS? NET? PORT..., and the bounds of SET. DONE:
 	 * NAME PATH */
 	CTL_MOUNT = 2,
-	/* NAME FLAGS?; DONE: COUNT, of changed paths, when it is kept for them.
+	/* NAME FLAGS?; DONE: COUNT, of changed paths, when it is kept for them;
+	 * STOPPED... MORE? FREED...
 	 * With RESCUE: destroys a kept one that is in the state which that
 	 * rescue is of, and notes GIT_COMMIT? */
 	CTL_UMOUNT = 3,
@@ -113,6 +114,10 @@ enum ctl_tag {
 	CTL_TAG_RESCUE = 40,  /* its name */
 	CTL_TAG_LEFT = 41,    /* what is left out: a list as in rescues.h */
 	CTL_TAG_GIT_REF = 42, /* of a rescue, in the origin */
+	/* Repeated: what was ended: "PID process|database|outside COMMAND". */
+	CTL_TAG_STOPPED = 43,
+	CTL_TAG_MORE = 44,  /* u64: so many more were, that are not named */
+	CTL_TAG_FREED = 45, /* repeated: "sandbox", "mount PATH" */
 	CTL_TAG_NET = 50,     /* u64: enum ctl_net */
 	CTL_TAG_PORT = 51,    /* u64, repeated: a published one; 0: none */
 	CTL_TAG_LEASE = 52,   /* u64, repeated: ctl_lease_pack */

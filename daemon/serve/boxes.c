@@ -9,14 +9,21 @@
 #include "serve/server_int.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "box/box.h"
 
-enum { GRACE_MS = 1000, LAST_GRACE_MS = 200 };
+enum {
+	GRACE_MS = 1000,
+	LAST_GRACE_MS = 200,
+	COMM_MAX = 256,
+	STOPPED_MAX = 512, /* a message has an end */
+};
 
 static bool is_one_of(const struct buf *pids, pid_t pid)
 {
@@ -111,8 +118,46 @@ int boxes_check_others(struct server *s, const struct envs_entry *entry,
 	return CODE_BUSY;
 }
 
+/* What a process is called, and whether it is the database's. */
+static void put_stopped(struct msg *done, pid_t pid, const struct box_db *db)
+{
+	_cleanup_buf_ struct buf name = {0};
+	char path[32], line[64];
+
+	(void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+	if (io_read_file(AT_FDCWD, path, COMM_MAX, &name) < 0 ||
+	    !buf_str(&name))
+		return; /* it has ended by itself */
+	(void)snprintf(line, sizeof line, "%d %s %.*s", (int)pid,
+		       pid == db->pid ? "database" : "process",
+		       (int)strcspn(buf_str(&name), "\n"), buf_str(&name));
+	msg_put_str(done, CTL_TAG_STOPPED, line);
+}
+
+static void tell_stopped(struct server *s, const char *env,
+			 const struct buf *pids, struct msg *done)
+{
+	const size_t count = pids->len / sizeof(pid_t);
+	struct box_db *db = calloc(1, sizeof *db);
+
+	if (!db)
+		return;
+	if (box_db_read(s->path, env, db) < 0 || !box_db_runs(db))
+		db->pid = 0;
+	/* Without the first. */
+	for (size_t i = 1; i < count && i <= STOPPED_MAX; i++) {
+		pid_t pid;
+
+		memcpy(&pid, pids->data + i * sizeof pid, sizeof pid);
+		put_stopped(done, pid, db);
+	}
+	if (count > STOPPED_MAX + 1)
+		msg_put_u64(done, CTL_TAG_MORE, count - STOPPED_MAX - 1);
+	free(db);
+}
+
 int boxes_end(struct server *s, const struct envs_entry *entry,
-	      struct diag *diag, bool *ret_checked)
+	      struct msg *done, struct diag *diag, bool *ret_checked)
 {
 	_cleanup_buf_ struct buf pids = {0};
 	struct box_ended ended;
@@ -124,12 +169,16 @@ int boxes_end(struct server *s, const struct envs_entry *entry,
 	r = boxes_check_others(s, entry, diag);
 	if (r)
 		return r;
+	if (done)
+		tell_stopped(s, entry->name, &pids, done);
 	r = box_end(s->path, entry->name, GRACE_MS, &ended);
 	if (r < 0) {
 		diag_add(diag, "%s: busy: its sandbox does not end: %s",
 			 entry->name, err_text(r));
 		return CODE_BUSY;
 	}
+	if (done)
+		msg_put_str(done, CTL_TAG_FREED, "sandbox");
 	log_info("%s: its sandbox ended, with %zu processes", entry->name,
 		 ended.processes);
 	return 0;

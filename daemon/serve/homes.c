@@ -227,7 +227,7 @@ int homes_end(struct server *s, const struct envs_entry *entry, bool checked,
 }
 
 int homes_kill(struct server *s, const struct envs_entry *entry, pid_t asker,
-	       struct diag *diag)
+	       struct msg *done, struct diag *diag)
 {
 	char name[NAME_MAX_ENV + 1];
 	struct envs_entry *home;
@@ -238,7 +238,7 @@ int homes_kill(struct server *s, const struct envs_entry *entry, pid_t asker,
 	if (r)
 		return r;
 	if (home->mount.state == ENVS_MOUNTED)
-		r = outside_end(s, home, asker, diag);
+		r = outside_end(s, home, asker, done, diag);
 	envs_release(home);
 	return r;
 }

@@ -50,6 +50,7 @@ struct outside {
 	size_t count;
 	const char *env;
 	struct diag *diag;
+	struct msg *done; /* or NULL */
 };
 
 static void forget(struct outside *o)
@@ -176,6 +177,20 @@ static void wait_for(struct outside *o, unsigned ms)
 		(void)poll(NULL, 0, POLL_MS);
 }
 
+/* Its line is "PID COMMAND PATH". */
+static void put_stopped(const struct outside *o, const struct holder *h)
+{
+	const char *command = h->line ? strchr(h->line, ' ') : NULL;
+	char line[128];
+
+	if (!o->done)
+		return;
+	command = command ? command + 1 : "?";
+	(void)snprintf(line, sizeof line, "%d outside %.*s", (int)h->pid,
+		       (int)MIN(strcspn(command, " "), (size_t)64), command);
+	msg_put_str(o->done, CTL_TAG_STOPPED, line);
+}
+
 /* Says who has ended, and returns how many. */
 static size_t tell(const struct outside *o)
 {
@@ -188,6 +203,7 @@ static size_t tell(const struct outside *o)
 			continue;
 		diag_add(o->diag, "%s: ended %s", o->env,
 			 h->line ? h->line : "?");
+		put_stopped(o, h);
 		log_info("%s: ended %d, which held it", o->env, (int)h->pid);
 		n++;
 	}
@@ -214,7 +230,7 @@ static size_t end_some(struct outside *o, struct server *s,
 }
 
 int outside_end(struct server *s, const struct envs_entry *entry, pid_t asker,
-		struct diag *diag)
+		struct msg *done, struct diag *diag)
 {
 	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
 	_cleanup_(outside_freep) struct outside *o =
@@ -222,6 +238,7 @@ int outside_end(struct server *s, const struct envs_entry *entry, pid_t asker,
 
 	if (!o || !reply)
 		return -ENOMEM;
+	o->done = done;
 	for (int i = 0; i < ROUNDS && end_some(o, s, entry, reply); i++)
 		;
 	return 0;

@@ -127,7 +127,7 @@ _must_check_ int homes_end(struct server *s, const struct envs_entry *entry,
 /* Ends the processes outside of its sandbox that use its HOME; adds a line for
  * each. The sandbox has ended. */
 _must_check_ int homes_kill(struct server *s, const struct envs_entry *entry,
-			    pid_t asker, struct diag *diag);
+			    pid_t asker, struct msg *done, struct diag *diag);
 /* Unmounts the HOME of one that is not mounted any more, unless it is in use.
  */
 void homes_drop(struct server *s, const struct envs_entry *entry);
@@ -216,7 +216,8 @@ void umount_reap(struct server *s, struct envs_entry *entry);
  * Returns 0, or a code with lines in diag. ret_checked: whether it has looked
  * for others. */
 _must_check_ int boxes_end(struct server *s, const struct envs_entry *entry,
-			   struct diag *diag, bool *ret_checked);
+			   struct msg *done, struct diag *diag,
+			   bool *ret_checked);
 /* Returns a code when somebody who is not in its sandbox uses an acquired
  * environment, and names them. */
 _must_check_ int boxes_check_others(struct server *s,
@@ -240,7 +241,7 @@ void boxes_each_user(struct keeper_reply *reply, boxes_user_fn fn, void *ctx);
 /* Ends the processes outside of its sandbox that use an acquired environment,
  * but not asker and what called it; adds a line for each. */
 _must_check_ int outside_end(struct server *s, const struct envs_entry *entry,
-			     pid_t asker, struct diag *diag);
+			     pid_t asker, struct msg *done, struct diag *diag);
 /* Says which that would be, and takes them out of a list. */
 _must_check_ int outside_would_end(const struct envs_entry *entry, pid_t asker,
 				   struct keeper_reply *reply,

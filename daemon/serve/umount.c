@@ -262,6 +262,15 @@ static int decide(struct server *s, const char *name, struct env *env,
 	return CODE_DONE;
 }
 
+static void put_freed(const char *path, struct msg *done)
+{
+	_cleanup_buf_ struct buf text = {0};
+
+	buf_printf(&text, "mount %s", path);
+	if (done && buf_str(&text))
+		msg_put_str(done, CTL_TAG_FREED, buf_str(&text));
+}
+
 int umount_end(struct server *s, struct envs_entry *entry, struct diag *diag,
 	       struct env **ret_env)
 {
@@ -280,10 +289,14 @@ int umount_end(struct server *s, struct envs_entry *entry, struct diag *diag,
 static int umount_mounted(struct server *s, struct envs_entry *entry,
 			  const struct wish *w, struct diag *diag)
 {
+	_cleanup_free_ char *real = strdup(entry->mount.real);
 	struct env *env;
-	int r = umount_end(s, entry, diag, &env);
+	int r = real ? umount_end(s, entry, diag, &env) : -ENOMEM;
 
-	return r ? r : decide(s, entry->name, env, w, diag);
+	if (r)
+		return r;
+	put_freed(real, w->done);
+	return decide(s, entry->name, env, w, diag);
 }
 
 static int umount_kept(struct server *s, const char *name, const struct wish *w,
@@ -407,10 +420,10 @@ static int end_and_umount(struct server *s, struct envs_entry *entry,
 {
 	struct env *home = NULL;
 	bool checked;
-	int r = boxes_end(s, entry, diag, &checked);
+	int r = boxes_end(s, entry, w->done, diag, &checked);
 
 	if (r == 0 && (w->flags & CTL_FLAG_KILL))
-		r = homes_kill(s, entry, w->asker, ended);
+		r = homes_kill(s, entry, w->asker, w->done, ended);
 	if (r == 0)
 		r = homes_end(s, entry, checked, diag, &home);
 	if (r == 0)
@@ -432,7 +445,7 @@ static int umount_acquired(struct server *s, struct envs_entry *entry,
 	if (w->flags & CTL_FLAG_DRY_RUN)
 		return dry_run(s, entry, w, diag);
 	if (w->flags & CTL_FLAG_KILL)
-		r = outside_end(s, entry, w->asker, &ended);
+		r = outside_end(s, entry, w->asker, w->done, &ended);
 	if (r == 0)
 		r = end_and_umount(s, entry, w, &ended, diag);
 	/* What failed comes first. */
