@@ -160,22 +160,46 @@ static int write_text(const char *dir, const char *name, const char *text)
 	return write(fd, text, strlen(text)) < 0 ? -errno : 0;
 }
 
+/* Groups that are being made. */
+struct making {
+	int folder; /* of the sandbox */
+	const char *name;
+	struct buf done; /* their paths, a line each */
+};
+
+/* Writes a path into the record before the group is made: who is killed in
+ * between leaves none that nobody knows of. */
+static int announce(const struct making *m, const char *path)
+{
+	_cleanup_buf_ struct buf record = {0};
+
+	buf_put(&record, m->done.data, m->done.len);
+	buf_printf(&record, "%s\n", path);
+	if (buf_error(&record))
+		return -ENOMEM;
+	return io_write_file(m->folder, RECORD, record.data, record.len, false);
+}
+
 /* Makes a group in dir in which the limit can be set. */
-static int make_in(const char *dir, bool is_v2, const char *controller,
-		   const char *name, char *ret_path)
+static int make_in(const struct making *m, const char *dir, bool is_v2,
+		   const char *controller, char *ret_path)
 {
 	char enable[32];
+	int r;
 
 	(void)snprintf(enable, sizeof enable, "+%s", controller);
 	if (is_v2 && write_text(dir, "cgroup.subtree_control", enable) < 0)
 		return -EBUSY;
-	if (snprintf(ret_path, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
+	if (snprintf(ret_path, PATH_MAX, "%s/%s", dir, m->name) >= PATH_MAX)
 		return -ENAMETOOLONG;
+	r = announce(m, ret_path);
+	if (r)
+		return r;
 	return mkdir(ret_path, 0755) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-static int make_group(struct place *p, const char *controller, const char *name,
-		      char *ret_path)
+static int make_group(const struct making *m, struct place *p,
+		      const char *controller, char *ret_path)
 {
 	const size_t root = strlen(p->root);
 	size_t n = strlen(p->own);
@@ -183,14 +207,14 @@ static int make_group(struct place *p, const char *controller, const char *name,
 
 	while (n > root && p->own[n - 1] == '/')
 		p->own[--n] = 0;
-	r = make_in(p->own, p->is_v2, controller, name, ret_path);
+	r = make_in(m, p->own, p->is_v2, controller, ret_path);
 	while (r < 0 && p->is_v2 && n > root) {
 		while (n > root && p->own[n - 1] != '/')
 			n--;
 		while (n > root && p->own[n - 1] == '/')
 			n--;
 		p->own[n] = 0;
-		r = make_in(p->own, true, controller, name, ret_path);
+		r = make_in(m, p->own, true, controller, ret_path);
 	}
 	return r;
 }
@@ -202,8 +226,7 @@ struct limit {
 	char text_v2[48];
 };
 
-static int set_limit(const struct limit *l, const char *name,
-		     struct buf *record, struct diag *diag)
+static int set_limit(const struct limit *l, struct making *m, struct diag *diag)
 {
 	_cleanup_free_ struct place *p = calloc(1, sizeof *p);
 	char path[PATH_MAX];
@@ -215,9 +238,9 @@ static int set_limit(const struct limit *l, const char *name,
 		return diag_fail(diag, -EOPNOTSUPP,
 				 "--%s: no cgroup has the controller %s",
 				 l->option, l->controller);
-	r = make_group(p, l->controller, name, path);
+	r = make_group(m, p, l->controller, path);
 	if (!r) {
-		buf_printf(record, "%s\n", path);
+		buf_printf(&m->done, "%s\n", path);
 		r = write_text(path, p->is_v2 ? l->v2 : l->v1,
 			       p->is_v2 ? l->text_v2 : l->text);
 	}
@@ -259,9 +282,9 @@ static void describe(const struct box_spec *spec, struct limit l[3])
 
 int cgroup_make(const struct box_spec *spec, int folder, struct diag *diag)
 {
-	_cleanup_buf_ struct buf record = {0};
 	struct limit limits[3];
-	char name[128];
+	struct making m = {.folder = folder};
+	char name[160];
 	struct stat st;
 	int r = 0;
 
@@ -269,17 +292,19 @@ int cgroup_make(const struct box_spec *spec, int folder, struct diag *diag)
 	if (fstat(folder, &st) < 0)
 		return -errno;
 	/* Another store may have an environment of this name. */
-	(void)snprintf(name, sizeof name, "cowfs-%s-%" PRIx64, spec->env,
-		       (uint64_t)st.st_ino);
+	(void)snprintf(name, sizeof name, "cowfs-%s-%" PRIx64 "-%" PRIx64,
+		       spec->env, (uint64_t)st.st_dev, (uint64_t)st.st_ino);
+	m.name = name;
 	describe(spec, limits);
 	for (size_t i = 0; i < ARRAY_SIZE(limits) && !r; i++)
 		if (limits[i].text[0])
-			r = set_limit(&limits[i], name, &record, diag);
-	if (record.len && !r)
-		r = buf_error(&record);
-	if (record.len &&
-	    io_write_file(folder, RECORD, record.data, record.len, false) < 0)
-		r = r ? r : -EIO;
+			r = set_limit(&limits[i], &m, diag);
+	if (m.done.len && !r)
+		r = buf_error(&m.done);
+	if (m.done.len && !r)
+		r = io_write_file(folder, RECORD, m.done.data, m.done.len,
+				  false);
+	buf_fini(&m.done);
 	if (r)
 		cgroup_remove(folder);
 	return r;

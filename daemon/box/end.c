@@ -196,8 +196,14 @@ int box_end_locked(int folder, unsigned grace_ms, struct box_ended *ret_ended)
 
 	*ret_ended = (struct box_ended){0};
 	pidfd = box_find(folder, &init);
+	if (pidfd == -ESRCH) {
+		/* What one that was killed has left, or a start that was. */
+		relay_end(folder);
+		cgroup_remove(folder);
+		return 0;
+	}
 	if (pidfd < 0)
-		return pidfd == -ESRCH ? 0 : pidfd;
+		return pidfd;
 	box_db_end(folder);
 	r = ask_to_end(init, grace_ms, &ended.processes);
 	if (r < 0)

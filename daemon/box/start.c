@@ -464,6 +464,8 @@ int box_open(const struct box_spec *spec, struct diag *diag,
 		return r;
 	if (r < 0 && r != -ESRCH)
 		return r;
+	/* One that just sees its sandbox's end is none for the next. */
+	relay_end(folder);
 	r = box_start(spec, folder, diag);
 	if (r)
 		return r;

@@ -164,10 +164,10 @@ int boxes_end(struct server *s, const struct envs_entry *entry,
 	int r = box_processes(s->path, entry->name, &pids);
 
 	*ret_checked = r != -ESRCH;
-	if (r == -ESRCH)
-		return 0;
-	r = boxes_check_others(s, entry, diag);
-	if (r)
+	/* Where none runs, one that was killed may have left something. */
+	if (r != -ESRCH)
+		r = boxes_check_others(s, entry, diag);
+	if (r && r != -ESRCH)
 		return r;
 	if (done)
 		tell_stopped(s, entry->name, &pids, done);
@@ -177,6 +177,8 @@ int boxes_end(struct server *s, const struct envs_entry *entry,
 			 entry->name, err_text(r));
 		return CODE_BUSY;
 	}
+	if (!ended.was_there)
+		return 0;
 	if (done)
 		msg_put_str(done, CTL_TAG_FREED, "sandbox");
 	log_info("%s: its sandbox ended, with %zu processes", entry->name,

@@ -73,7 +73,7 @@ def _mounts():
 def control_groups(names):
     """Groups of sandboxes of environments with such names, anywhere."""
     wanted = re.compile(r"cowfs-(" + "|".join(map(re.escape, names)) +
-                        r")-[0-9a-f]+")
+                        r")-[0-9a-f]+-[0-9a-f]+")
     return [os.path.join(top, d) for top, dirs, _ in os.walk(CONTROL)
             for d in dirs if wanted.fullmatch(d)]
 
