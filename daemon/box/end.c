@@ -186,11 +186,41 @@ static int ask_to_end(pid_t init, unsigned grace_ms, size_t *ret_count)
 	return 0;
 }
 
+/* bubblewrap itself, which waits for the first process, or -1. It holds nothing,
+ * but is not to be seen any more when all has ended. */
+static int open_monitor(pid_t init)
+{
+	_cleanup_buf_ struct buf text = {0}, name = {0};
+	char path[32];
+	const char *s;
+	pid_t pid;
+
+	(void)snprintf(path, sizeof path, "/proc/%d/stat", (int)init);
+	if (io_read_file(AT_FDCWD, path, STAT_MAX, &text) < 0)
+		return -1;
+	s = buf_str(&text) ? strrchr(buf_str(&text), ')') : NULL;
+	/* ") S PPID" */
+	pid = s && strlen(s) > 4 ? (pid_t)strtol(s + 4, NULL, 10) : 0;
+	(void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+	if (pid <= 1 || io_read_file(AT_FDCWD, path, STAT_MAX, &name) < 0 ||
+	    !buf_str(&name) || strcmp(buf_str(&name), "bwrap\n") != 0)
+		return -1;
+	return pidfd_open(pid, 0);
+}
+
+static void wait_monitor(int pidfd)
+{
+	struct pollfd p = {.fd = pidfd, .events = POLLIN};
+
+	while (pidfd >= 0 && poll(&p, 1, KILL_MS) < 0 && errno == EINTR)
+		;
+}
+
 int box_end_locked(int folder, unsigned grace_ms, struct box_ended *ret_ended)
 {
 	struct pollfd p = {.events = POLLIN};
 	struct box_ended ended = {.was_there = true};
-	_cleanup_close_ int pidfd = -1;
+	_cleanup_close_ int pidfd = -1, monitor = -1;
 	pid_t init;
 	int r;
 
@@ -204,6 +234,7 @@ int box_end_locked(int folder, unsigned grace_ms, struct box_ended *ret_ended)
 	}
 	if (pidfd < 0)
 		return pidfd;
+	monitor = open_monitor(init);
 	box_db_end(folder);
 	r = ask_to_end(init, grace_ms, &ended.processes);
 	if (r < 0)
@@ -215,6 +246,7 @@ int box_end_locked(int folder, unsigned grace_ms, struct box_ended *ret_ended)
 		;
 	if (r <= 0)
 		return r < 0 ? -errno : -EBUSY;
+	wait_monitor(monitor);
 	relay_end(folder);
 	cgroup_remove(folder);
 	*ret_ended = ended;
