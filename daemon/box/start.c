@@ -476,6 +476,13 @@ int box_open(const struct box_spec *spec, struct diag *diag,
 	return r;
 }
 
+bool box_is_over(const struct box *b)
+{
+	struct pollfd p = {.fd = b->pidfd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0;
+}
+
 void box_close(struct box *b)
 {
 	if (b->pidfd > 0)

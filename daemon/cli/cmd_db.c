@@ -237,6 +237,11 @@ static int reset(struct db *d, const char *dir)
 			code = db_stop(d, true);
 	} else {
 		code = db_find_dir(d, dir);
+		if (!code && db_has_server(d))
+			code = call_fail(d->c, CODE_FAILED,
+					 "%s: a server runs that is not on "
+					 "record; see \"cowfs db start\"",
+					 d->dir);
 	}
 	if (!code)
 		code = db_restore(d);

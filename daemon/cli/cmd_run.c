@@ -34,6 +34,7 @@ enum {
 	/* Shorter values of variables are switches, not secrets. */
 	SECRET_MIN = 4,
 	SECRET_OTHER_MIN = 8,
+	SPAWN_TRIES = 5,
 };
 
 static const struct opt_def options[] = {
@@ -271,10 +272,14 @@ static int find_command(struct run *r)
 /* The sandbox, and the variables, which tell of its network. */
 static int open_box(struct run *r)
 {
-	int code = run_box_open(r->c, &r->fd, &r->s, &r->box);
+	int code = r->fd < 0 ? remote_connect(r->c, &r->fd) : CODE_DONE;
 
+	if (!code)
+		code = run_box_open(r->c, &r->fd, &r->s, &r->box);
 	if (code)
 		return code;
+	buf_clear(&r->vars);
+	free((void *)r->vars_list);
 	run_vars(&r->s, r->cmd.uid, &r->own, &r->vars);
 	r->vars_list = box_vars_list(&r->vars);
 	if (!r->vars_list)
@@ -286,7 +291,9 @@ static int open_box(struct run *r)
 	return CODE_DONE;
 }
 
-static int spawn(struct run *r, pid_t *ret_pid)
+/* Leaves ret_again set when the sandbox has ended while we were on our way in.
+ */
+static int spawn_once(struct run *r, pid_t *ret_pid, bool *ret_again)
 {
 	static const int codes[] = {[BOX_OURS] = CODE_OURS,
 				    [BOX_NO_FILE] = CODE_NO_FILE,
@@ -301,8 +308,29 @@ static int spawn(struct run *r, pid_t *ret_pid)
 	err = box_spawn(&r->box, &r->cmd, &diag, ret_pid, &fault);
 	if (!err)
 		return CODE_DONE;
+	if (*ret_again && fault == BOX_OURS && box_is_over(&r->box))
+		return CODE_OURS;
+	*ret_again = false;
 	(void)call_fail_err(r->c, err, &diag, r->cmd.argv[0]);
 	return codes[fault];
+}
+
+/* Somebody's kill at the same moment is no failure of ours. */
+static int spawn(struct run *r, pid_t *ret_pid)
+{
+	int code;
+
+	for (int i = 1;; i++) {
+		bool again = i < SPAWN_TRIES;
+
+		code = spawn_once(r, ret_pid, &again);
+		if (!code || !again)
+			return code;
+		box_close(&r->box);
+		r->box = (struct box){0};
+		if (open_box(r))
+			return CODE_OURS;
+	}
 }
 
 /* A record that cannot be made is no reason not to run. */

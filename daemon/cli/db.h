@@ -53,7 +53,10 @@ _must_check_ int db_find_user(struct db *d);
 
 /* The sandbox: the one that runs, or a new one. */
 _must_check_ int db_enter(struct db *d);
-/* Starts the server of dir and writes the record; port 0: chosen. */
+/* Whether a server runs on the directory in the sandbox, on record or not. */
+bool db_has_server(const struct db *d);
+/* Starts the server of dir and writes the record; port 0: chosen. One that runs
+ * there and is not on record is taken over if `db` has started it. */
 _must_check_ int db_start(struct db *d, unsigned port);
 /* Stops the server of the record; rough: as its data is not wanted. */
 _must_check_ int db_stop(struct db *d, bool rough);

@@ -16,8 +16,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -31,6 +33,8 @@ enum {
 	START_S = 60,
 	STOP_S = 30,
 	LIMIT_MS = 70000,
+	POLL_MS = 20,
+	MS_PER_S = 1000,
 	LOG_MAX = 1 << 20,
 	PID_MAX_BYTES = 4096,
 };
@@ -152,6 +156,11 @@ static pid_t find_server(const struct db *d)
 			return pid;
 	}
 	return 0;
+}
+
+bool db_has_server(const struct db *d)
+{
+	return find_server(d) != 0;
 }
 
 /* --- the port ------------------------------------------------------------ */
@@ -305,19 +314,12 @@ static int write_record(struct db *d)
 	return r < 0 ? call_fail_err(d->c, r, NULL, d->env.name) : CODE_DONE;
 }
 
-int db_start(struct db *d, unsigned wanted)
+static int start_anew(struct db *d, unsigned wanted, int log)
 {
-	_cleanup_close_ int log = box_db_log(d->c->store, d->env.name);
-	_cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	unsigned port = wanted;
 	off_t from = 0;
 	int r = -1, code;
 
-	if (log < 0 || null < 0)
-		return call_fail_err(d->c, log < 0 ? log : -errno, NULL,
-				     "db.log");
-	if (find_server(d))
-		return call_fail(d->c, CODE_FAILED, "%s: runs already", d->dir);
 	if (wanted && !has_own_net(d) && !is_free(wanted))
 		return call_fail(d->c, CODE_FAILED, "port %u: is taken",
 				 wanted);
@@ -332,13 +334,66 @@ int db_start(struct db *d, unsigned wanted)
 		if (r && (wanted || !says_taken(log, from)))
 			break;
 	}
-	if (r)
-		return fail_start(d, r, log, from);
+	/* It may be in the way of one that was about to start, see below. */
+	return r && !find_server(d) ? fail_start(d, r, log, from) : CODE_DONE;
+}
+
+/* Reads what postmaster.pid says, in lines 4, 5 and 8: port, folder of sockets,
+ * and whether it takes connections. */
+static bool read_server(const struct db *d, unsigned *ret_port, bool *ret_ours)
+{
+	_cleanup_buf_ struct buf text = {0};
+	char *lines[8] = {0}, *at;
+
+	if (io_read_file(d->data, "postmaster.pid", PID_MAX_BYTES, &text) < 0 ||
+	    !buf_str(&text))
+		return false;
+	at = (char *)text.data;
+	for (size_t i = 0; i < ARRAY_SIZE(lines) && at; i++)
+		lines[i] = strsep(&at, "\n");
+	if (!lines[7] || strncmp(lines[7], "ready", 5) != 0)
+		return false;
+	*ret_port = (unsigned)strtoul(lines[3], NULL, 10);
+	*ret_ours = !strcmp(lines[4], BOX_DB_SOCKETS);
+	return true;
+}
+
+/* Puts the server that runs on record: it was started by us, or by a `db start`
+ * that was killed before it came to this. */
+static int take_server(struct db *d, unsigned wanted)
+{
+	_cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	unsigned port = 0;
+	bool ours = false;
+
+	for (int i = 0; !read_server(d, &port, &ours); i++) {
+		if (i == START_S * MS_PER_S / POLL_MS || !find_server(d))
+			return call_fail(d->c, CODE_FAILED,
+					 "%s: does not get ready", d->dir);
+		(void)poll(NULL, 0, POLL_MS);
+	}
+	if (!ours || (wanted && wanted != port))
+		return call_fail(d->c, CODE_FAILED,
+				 "%s: runs already, on port %u", d->dir, port);
+	if (null < 0)
+		return call_fail_err(d->c, -errno, NULL, "/dev/null");
 	d->record.port = port;
 	d->record.pid = find_server(d);
 	d->record.start = box_process_start(d->record.pid);
 	find_role(d, null);
 	return write_record(d);
+}
+
+int db_start(struct db *d, unsigned wanted)
+{
+	_cleanup_close_ int log = box_db_log(d->c->store, d->env.name);
+	int r = CODE_DONE;
+
+	if (log < 0)
+		return call_fail_err(d->c, log, NULL, "db.log");
+	if (!find_server(d))
+		r = start_anew(d, wanted, log);
+	return r ? r : take_server(d, wanted);
 }
 
 int db_stop(struct db *d, bool rough)

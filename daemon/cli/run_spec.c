@@ -350,6 +350,10 @@ int run_spec_hide(const struct call *c, int *fd, struct run_spec *s)
 	struct hiding h = {.store = c->store, .out = &s->hidden};
 	int r;
 
+	buf_fini(&s->hidden);
+	free((void *)s->hidden_list);
+	s->hidden = (struct buf){0};
+	s->hidden_list = NULL;
 	msg_begin(&request, CTL_LIST);
 	r = remote_call(c, fd, &request, hide_row, &h, &done);
 	if (r)

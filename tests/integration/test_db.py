@@ -2,6 +2,7 @@
 """db: PostgreSQL as data of a snapshot; SQLite needs nothing."""
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -159,6 +160,49 @@ def test_a_killed_server_starts_again_with_all_that_was_committed(db):
     assert status(db, "e")["state"] == "stopped"
     db.run("db", "start", "e")
     assert rows(db, "e") == 1500
+
+
+def test_a_server_that_is_not_on_record_is_taken_over(db):
+    """What a `db start` leaves that was killed before its last step."""
+    db.run("db", "start", "e")
+    sql(db, "e", "insert into t values (0)")
+    before = status(db, "e")
+    (db.path / "envs/e/box/db").unlink()
+    assert status(db, "e")["state"] == "stopped"
+    assert "not on record" in error(db.run("db", "reset", "e", expect=3))
+    assert "runs already" in error(
+        db.run("db", "start", "e", "--port", "1", expect=3))
+    db.run("db", "start", "e")
+    assert status(db, "e") == before
+    assert rows(db, "e") == 1001
+
+
+def test_a_start_that_is_killed(db):
+    """At any time; the next one finds or makes a server."""
+    db.run("run", "e", "true")
+    seed = int(os.environ.get("COWFS_KILLS_SEED", time.time_ns()))
+    print("COWFS_KILLS_SEED", seed)
+    draw = random.Random(seed)
+    for _ in range(int(os.environ.get("COWFS_KILLS_ROUNDS", "4"))):
+        child = db.spawn(["cowfs", "db", "start", "e"])
+        time.sleep(draw.random() / 2)
+        os.kill(child.pid, signal.SIGKILL)
+        # The lock is held until its last child has seen that.
+        wait_until(lambda: db.run("db", "status", "e", expect=None).code == 0)
+        again = db.run("db", "start", "e", expect=None)
+        assert again.code == 0 or "runs already" in again.err, again
+        assert rows(db, "e") == 1000
+        db.run("db", "stop", "e")
+        db.finish(child, 10)
+
+
+def test_a_server_of_ones_own_is_left_alone(db):
+    db.run("run", "e", "--user", USER, "--", f"{BIN}/pg_ctl", "-D", "var/pg",
+           "-w", "-s", "-l", "/dev/null", "-o",
+           "-k /tmp -c listen_addresses=", "start")
+    assert "runs already" in error(db.run("db", "start", "e", expect=3))
+    assert db.run("run", "e", "--", "psql", "-h", "/tmp", "-U", USER, "-XAtc",
+                  "select count(*) from t").out == "1000\n"
 
 
 def test_a_snapshot_of_a_running_cluster_recovers(db):

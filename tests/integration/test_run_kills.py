@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """run: what is killed, the sandbox or who starts it, leaves nothing behind."""
+import concurrent.futures
 import os
 import random
 import secrets
@@ -14,7 +15,7 @@ import residue
 from conftest import skip_unless
 
 OPTIONS = ["--net", "none", "--memory", "1G", "--pids", "300"]
-ROUNDS = int(os.environ.get("COWFS_KILLS_ROUNDS", "8"))
+ROUNDS = int(os.environ.get("COWFS_KILLS_ROUNDS", "5"))
 SEED = int(os.environ.get("COWFS_KILLS_SEED", secrets.randbits(30)))
 
 
@@ -72,3 +73,26 @@ def test_a_start_that_is_killed(box, verb):
         box.run("umount", box.name, "--discard")
         nothing_left(box)
         box.finish(child, 10)
+
+
+def test_runs_beside_a_kill(box):
+    """Each prints, in the old sandbox or the next one, or was killed."""
+    draw = random.Random(SEED)
+    box.mount("base", box.name)
+
+    def work(is_kill, delay):
+        time.sleep(delay)
+        if is_kill:
+            return box.run("kill", box.name)
+        return run(box, "sh", "-c", "sleep 0.05; echo there", expect=None)
+
+    for _ in range(ROUNDS):
+        run(box, "true")
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            done = list(pool.map(work, [True] + [False] * 5,
+                                 [draw.random() / 10 for _ in range(6)]))
+        for result in done[1:]:
+            assert result.out == "there\n" or result.code in (137, 143), \
+                (SEED, result)
+    box.run("umount", box.name, "--discard")
+    nothing_left(box)
