@@ -157,8 +157,7 @@ static bool is_ours(const struct call *c, int dir)
 }
 
 /* Opens a directory in a->parent, made when it is missing. */
-static int open_dir(const struct call *c, const char *path,
-		    struct artifacts *a)
+static int open_dir(const struct call *c, const char *path, struct artifacts *a)
 {
 	a->made = mkdirat(a->parent, a->name, 0777) == 0;
 	if (!a->made && errno != EEXIST)
@@ -381,9 +380,10 @@ int artifacts_take(const struct call *c, const char *env, struct artifacts *a)
 	t->env = env;
 	t->folder = open_env(c, env);
 	(void)snprintf(stage, sizeof stage, ".cowfs-%d", (int)getpid());
-	t->stage = mkdirat(a->dir, stage, 0700) < 0
-			   ? -errno
-			   : copyout_open(a->dir, stage, O_RDONLY | O_DIRECTORY);
+	t->stage =
+		mkdirat(a->dir, stage, 0700) < 0
+			? -errno
+			: copyout_open(a->dir, stage, O_RDONLY | O_DIRECTORY);
 	if (t->stage < 0)
 		r = fail_taking(t, a->path, t->stage);
 	else if (t->folder < 0)

@@ -70,7 +70,7 @@ struct umount {
 	int worst;
 	bool lost; /* the server; the others are not asked for */
 	char *artifacts; /* where they go, absolute; or NULL */
-	bool many; /* several environments may be meant */
+	bool many;	 /* several environments may be meant */
 };
 
 static void say_done(struct umount *u, const char *name, const struct msg *done)
@@ -85,20 +85,19 @@ static void say_done(struct umount *u, const char *name, const struct msg *done)
 			(void)call_fail(u->c, 0, "%.*s", (int)n, line);
 			continue;
 		}
-		out_row(&u->out,
-			(struct out_cell[ARRAY_SIZE(columns)]){
-				out_str(name),
-				out_bytes(line, n),
-				out_str(NULL),
-				{.none = true},
-				{.none = true},
-				{.none = true},
-				out_str(NULL),
-				{.none = true},
-				{.none = true},
-				{.none = true},
-				{.none = true},
-			});
+		out_row(&u->out, (struct out_cell[ARRAY_SIZE(columns)]){
+					 out_str(name),
+					 out_bytes(line, n),
+					 out_str(NULL),
+					 {.none = true},
+					 {.none = true},
+					 {.none = true},
+					 out_str(NULL),
+					 {.none = true},
+					 {.none = true},
+					 {.none = true},
+					 {.none = true},
+				 });
 		out_printf(&u->out, "%.*s\n", (int)n, line);
 	}
 }

@@ -125,8 +125,8 @@ static int copy_range(struct copyout *c, int from, int to, uint64_t at,
 		      uint64_t end)
 {
 	while (at < end) {
-		const ssize_t n = io_pread(
-			from, c->data, MIN(end - at, (uint64_t)PIECE), at);
+		const ssize_t n = io_pread(from, c->data,
+					   MIN(end - at, (uint64_t)PIECE), at);
 		int r;
 
 		if (n <= 0)
@@ -211,8 +211,8 @@ static void note_link(struct copyout *c, const struct level *l,
 	c->links = links;
 	put_path(l, name, &path);
 	links[c->link_count].ino = st->st_ino;
-	links[c->link_count].path = buf_str(&path) ? strdup(buf_str(&path))
-						   : NULL;
+	links[c->link_count].path =
+		buf_str(&path) ? strdup(buf_str(&path)) : NULL;
 	c->link_count += links[c->link_count].path != NULL;
 }
 

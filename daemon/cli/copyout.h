@@ -5,8 +5,8 @@
  *
  * Regular files and directories are copied, with their times, and modes as
  * far as they are about reading, writing and executing; holes stay holes and
- * hard links among them links. Owner is whoever copies. Symbolic links, devices,
- * pipes and sockets are left out.
+ * hard links among them links. Owner is whoever copies. Symbolic links,
+ * devices, pipes and sockets are left out.
  *
  * Contract
  *   Ownership   copyout_fini frees; descriptors and patterns are lent

@@ -25,10 +25,9 @@ struct copying {
 
 static int write_new(int dir, const char *name, const void *data, size_t n)
 {
-	_cleanup_close_ int fd =
-		openat(dir, name,
-		       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		       0666);
+	_cleanup_close_ int fd = openat(
+		dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		0666);
 
 	return fd < 0 ? -errno : io_write(fd, data, n);
 }
@@ -48,8 +47,7 @@ static int put_piece(void *ctx, int stream, const void *data, size_t n,
 
 static int copy_stream(struct copying *c, int stream)
 {
-	_cleanup_close_ int in =
-		record_open_stream(c->from, c->number, stream);
+	_cleanup_close_ int in = record_open_stream(c->from, c->number, stream);
 	char name[NAME_BYTES];
 	uint64_t at = 0;
 	int r;
