@@ -206,9 +206,11 @@ int artifacts_open(const struct call *c, const char *path, const char *sub,
 				 path);
 	a.name = strdup(slash + 1);
 	slash[slash == full] = 0;
+	if (!a.name)
+		return call_fail_err(c, -ENOMEM, NULL, path);
 	a.parent = open(full, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (!a.name || a.parent < 0)
-		r = fail_at(c, path, err_text(a.name ? errno : ENOMEM));
+	if (a.parent < 0)
+		r = fail_at(c, path, err_text(errno));
 	if (!r)
 		r = open_dir(c, path, &a);
 	if (!r && sub)
