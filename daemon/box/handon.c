@@ -30,7 +30,7 @@
 #include "base/clock.h"
 
 /* Between two writes of the record, and how long bytes wait for one. */
-enum { WRITE_EVERY_NS = 50000000, NS_PER_MS = 1000000 };
+enum { WRITE_EVERY_NS = 50000000, NS_PER_MS = 1000000, LOOK_MS = 50 };
 
 void handon_init(struct stream *s)
 {
@@ -230,6 +230,9 @@ void record_pump(struct record *r, const sigset_t *signals, int timeout_ms)
 
 	if (signals && r->signals < 0)
 		r->signals = signalfd(-1, signals, SFD_CLOEXEC);
+	/* The caller looks for them now and then. */
+	if (signals && r->signals < 0)
+		timeout_ms = LOOK_MS;
 	do {
 		fill(&s[0], p);
 		fill(&s[1], p + 2);

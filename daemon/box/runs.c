@@ -123,7 +123,8 @@ int runs_make(int folder, uint64_t *ret_number)
 	}
 	if (fd < 0)
 		return -errno;
-	r = io_lock(fd, LOCK_EX | LOCK_NB);
+	/* Who reads it already lets go at once. */
+	r = io_lock(fd, LOCK_EX);
 	if (r) {
 		(void)close(fd);
 		return r;
