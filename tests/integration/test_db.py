@@ -14,7 +14,7 @@ import time
 import pytest
 
 import mountpoint
-from cluster import BINS, USER, make_cluster, pg_ctl
+from cluster import BIN, BINS, USER, make_cluster, pg_ctl
 from conftest import skip_unless
 from helpers import one_line_error, wait_until
 

@@ -405,6 +405,15 @@ def test_an_unreadable_file_is_named(plain, tree, as_root):
     assert "src/f01.c: Permission denied" in result.err
 
 
+def reads_below(pid, top):
+    """Whether a process, or one that has ended, has something there open."""
+    try:
+        return any(os.readlink(fd.path).startswith(f"{top}/")
+                   for fd in os.scandir(f"/proc/{pid}/fd"))
+    except OSError:
+        return True
+
+
 def test_a_directory_that_vanishes_half_way(filled, tmp_path):
     """Half of a directory is no snapshot of it."""
     top = tmp_path / "top"
@@ -418,7 +427,9 @@ def test_a_directory_that_vanishes_half_way(filled, tmp_path):
                 (top / f"d{d}/f{i}").write_text(f"{delay} {d} {i}\n")
         before = filled.run("snapshots", "--json").out
         child = filled.spawn(["cowfs", "import", str(top)])
-        time.sleep(delay / 500)
+        while not reads_below(child.pid, top):
+            pass
+        time.sleep(delay / 2000)
         os.kill(child.pid, signal.SIGSTOP)
         shutil.rmtree(top)
         os.kill(child.pid, signal.SIGCONT)
