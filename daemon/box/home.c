@@ -169,6 +169,22 @@ static bool may_show(const struct box_spec *spec, const char *dir)
 	return true;
 }
 
+/* Whether credentials lie beside programs, as in a CARGO_HOME elsewhere. */
+static bool has_credentials(const char *dir)
+{
+	static const char *const names[] = {"credentials", "credentials.toml",
+					    "settings.xml", "auth.json",
+					    "gradle.properties"};
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (snprintf(path, sizeof path, "%s/%s", dir, names[i]) <
+			    (int)sizeof path &&
+		    !access(path, F_OK))
+			return true;
+	return false;
+}
+
 static void add_path(const struct box_spec *spec, struct view *v,
 		     const char *dir)
 {
@@ -189,7 +205,7 @@ static void add_path(const struct box_spec *spec, struct view *v,
 		return; /* it shows already */
 	if (!strcmp(slash, "/bin")) {
 		*slash = 0;
-		if (!*real || !may_show(spec, real))
+		if (!*real || !may_show(spec, real) || has_credentials(real))
 			*slash = '/';
 	}
 	view_add(v, VIEW_RO, real, NULL);

@@ -132,6 +132,21 @@ def test_a_cache_that_became_a_link(warm, cache, imported):
 
 # --- the host stays read-only around them ------------------------------------
 
+def test_a_tool_chain_on_path_shows_no_credentials(warm):
+    """Of a folder on PATH its parent shows, too, where libraries lie."""
+    far = warm.folder / "far"
+    put(far, {"cargo/bin/tool": "#!/bin/sh\necho tool\n",
+              "cargo/credentials.toml": SECRET, "cargo/lib/l": "l\n",
+              "other/bin/other": "#!/bin/sh\ncat $(dirname $0)/../lib/l\n",
+              "other/lib/l": "l\n"})
+    for name in ("cargo/bin/tool", "other/bin/other"):
+        (far / name).chmod(0o755)
+    warm.env["PATH"] = f"{far}/cargo/bin:{far}/other/bin:" + warm.env["PATH"]
+    warm.mount("base", "e")
+    assert sh(warm, "e", f"tool; other; ls {far}/cargo").out == \
+        "tool\nl\nbin\n"
+
+
 def test_a_cache_inside_a_tool_chain_can_be_written(warm):
     put(warm.home, {".local/share/pnpm/pnpm": "#!/bin/sh\necho pnpm\n",
                     ".local/share/pnpm/store/v3/key": "s\n",
