@@ -161,6 +161,9 @@ _must_check_ ssize_t box_signal(const char *store, const char *env, int sig);
 _must_check_ int box_processes(const char *store, const char *env,
 			       struct buf *pids);
 
+/* Whether control groups of a sandbox are left; box_end removes them. */
+bool box_has_groups(const char *store, const char *env);
+
 /* What the processes of a sandbox take together, without the first. */
 struct box_usage {
 	uint64_t processes;

@@ -111,6 +111,8 @@ _must_check_ int cgroup_make(const struct box_spec *spec, int folder,
 _must_check_ int cgroup_join(int folder);
 /* Removes them; nobody is in them any more. */
 void cgroup_remove(int folder);
+/* Whether there are any. */
+bool cgroup_any(int folder);
 
 /* --- relay.c, proxy.c ---------------------------------------------------- */
 

@@ -356,3 +356,13 @@ void cgroup_remove(int folder)
 	if (each_group(folder, remove_one) == 0)
 		(void)unlinkat(folder, RECORD, 0);
 }
+
+static int is_there(const char *path)
+{
+	return access(path, F_OK) == 0;
+}
+
+bool cgroup_any(int folder)
+{
+	return each_group(folder, is_there) > 0;
+}

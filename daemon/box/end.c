@@ -263,3 +263,10 @@ int box_end(const char *store, const char *env, unsigned grace_ms,
 		return folder == -ENOENT ? 0 : folder;
 	return box_end_locked(folder, grace_ms, ret_ended);
 }
+
+bool box_has_groups(const char *store, const char *env)
+{
+	_cleanup_close_ int folder = box_folder_open(store, env, false);
+
+	return folder >= 0 && cgroup_any(folder);
+}

@@ -5,7 +5,8 @@
  * They hold a dead copy of the mount, and whatever runs in them only gets
  * errors from it: a server that was killed leaves them so. Their end loses
  * nothing; the environment is kept. They are found by their locks, so that no
- * server has to answer.
+ * server has to answer. Of one that was killed, too, control groups may be
+ * left.
  */
 #include "cli/doctor.h"
 
@@ -38,14 +39,22 @@ static void check(struct doctor *d, const char *name)
 	_cleanup_buf_ struct buf pids = {0};
 	struct box_ended ended;
 	bool fixed;
+	int r;
 
-	if (is_live(d, name) || box_processes(d->c->store, name, &pids) < 0)
+	if (is_live(d, name))
+		return;
+	r = box_processes(d->c->store, name, &pids);
+	if (r < 0 && (r != -ESRCH || !box_has_groups(d->c->store, name)))
 		return;
 	fixed = d->fix && box_end(d->c->store, name, GRACE_MS, &ended) == 0;
-	doctor_problem(d, name, fixed,
-		       "a sandbox with %zu processes, and the environment is "
-		       "not mounted",
-		       pids.len / sizeof(pid_t) - 1);
+	if (r < 0)
+		doctor_problem(d, name, fixed,
+			       "control groups of a sandbox that is gone");
+	else
+		doctor_problem(d, name, fixed,
+			       "a sandbox with %zu processes, and the "
+			       "environment is not mounted",
+			       pids.len / sizeof(pid_t) - 1);
 }
 
 void doctor_boxes(struct doctor *d)

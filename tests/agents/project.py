@@ -23,6 +23,7 @@ APP = HERE / "app"
 PYTEST = "pytest==7.4.4"
 TOOLS = ("npm", "cargo", "psql", "git")
 CLUSTER, SEED = "var/pg", "db/migrations/001_base.sql"
+PYTHON = "/usr/bin/python3"  # everybody can execute it
 MADE = 1  # counts changes of how it is made
 GIT = dict(GIT_AUTHOR_NAME="t", GIT_AUTHOR_EMAIL="t@example.invalid",
            GIT_COMMITTER_NAME="t", GIT_COMMITTER_EMAIL="t@example.invalid",
@@ -69,7 +70,7 @@ def make_packages(top):
         **dict(npm, npm_config_cache=str(top / "vendor/npm")))
     run("npm", "install", cwd=top,
         **dict(npm, npm_config_cache=str(cache_folder() / "npm")))
-    run(sys.executable, "-m", "venv", ".venv", cwd=top)
+    run(PYTHON, "-m", "venv", ".venv", cwd=top)
     run(".venv/bin/python", "-m", "pip", "install", "-q",
         "--disable-pip-version-check", PYTEST, cwd=top)
     rust = top / "rust"

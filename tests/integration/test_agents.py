@@ -134,6 +134,43 @@ def assert_work(repo):
     git(repo, "fsck", "--strict")
 
 
+def kill_all_others():
+    """Every process of this name space but the test and what it hangs on."""
+    kept, pid = {1}, os.getpid()
+    while pid > 1:
+        kept.add(pid)
+        pid = int(pathlib.Path(f"/proc/{pid}/stat").read_text()
+                  .rpartition(")")[2].split()[1])
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        if pid not in kept and mountpoint.alive(pid):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+
+
+@pytest.mark.tree
+def test_all_is_killed(store):  # noqa: F811
+    """Server, keeper, sandboxes, relays, databases: doctor clears away, and
+    the environments have all that was committed."""
+    store.run("daemon", "stop")
+    before = residue.lists()
+    agents = range(2)
+    together(lambda n: begin(store, n), agents)
+    kill_all_others()
+    store.run("doctor", "--fix", expect=None)
+    residue.assert_as_before(before)
+    assert residue.control_groups(map(name, agents)) == []
+    assert store.run("doctor").lines()[-1] == "0 problems"
+    for n in agents:
+        steps(store, n, "own_cache")
+        store.run("db", "start", name(n))
+        steps(store, n, "serve", "schema_test", "compiled")
+    store.run("umount", "--all")
+    store.run("daemon", "stop")
+    residue.assert_as_before(before)
+
+
 # --- twenty ------------------------------------------------------------------
 
 MANY = range(20)

@@ -4,8 +4,8 @@
 # install-packages.sh [LIST] - installs what is missing of .ci/packages.
 #
 # Debian only; as root, else by sudo. Asks dpkg alone when nothing is
-# missing, so it can open every test run. npm is not in the list: where no
-# command of that name exists, Debian's nodejs and npm are taken.
+# missing, so it can open every test run. npm and cargo are not in the list:
+# where no command of such a name exists, Debian's nodejs, npm, cargo are taken.
 set -eu
 
 list=${1:-$(dirname "$0")/../../.ci/packages}
@@ -18,6 +18,7 @@ command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
 
 wanted=$(sed 's/#.*//' "$list")
 command -v npm >/dev/null || wanted="$wanted nodejs npm"
+command -v cargo >/dev/null || wanted="$wanted cargo"
 
 have=" $(dpkg-query -W -f '${db:Status-Status} ${Package}\n' |
 	sed -n 's/^installed //p' | tr '\n' ' ')"
