@@ -406,12 +406,18 @@ def test_an_unreadable_file_is_named(plain, tree, as_root):
 
 
 def reads_below(pid, top):
-    """Whether a process, or one that has ended, has something there open."""
+    """Whether a process has something there open, or has ended."""
     try:
-        return any(os.readlink(fd.path).startswith(f"{top}/")
-                   for fd in os.scandir(f"/proc/{pid}/fd"))
+        fds = os.listdir(f"/proc/{pid}/fd")
     except OSError:
         return True
+    for fd in fds:
+        try:
+            if os.readlink(f"/proc/{pid}/fd/{fd}").startswith(f"{top}/"):
+                return True
+        except OSError:
+            pass  # closed meanwhile
+    return not fds
 
 
 def test_a_directory_that_vanishes_half_way(filled, tmp_path):
