@@ -228,21 +228,21 @@ def test_pip_takes_it_from_its_cache(shop, index):
               " -c 'import cowfs_probe; assert cowfs_probe.answer == 42'")
     for env, options, times in (("cold", (), 2), ("e", ("--warm",), 2),
                                 ("f", (), 2)):
-        shop.store.mount("base", env)
+        shop.store.mount("base", env, "--net", "host")
         shop.run(env, "sh", "-c", script, "sh", *pip, options=options)
         assert index.asked.count(index.wheel) == times, env
 
 
 # --- warm means warm ---------------------------------------------------------
 
-def build(shop, argv, quiet, redo):
+def build(shop, argv, quiet, redo, times=("--times",)):
     """A command that finds everything done in a fresh environment: its output
     says so, and nothing was written. After redo it does work."""
     store = shop.store
     store.mount("base", "done")
     result = shop.run("done", "sh", "-c", argv)
     assert quiet(result.out + result.err), result
-    assert store.run("diff", "--times", "done").out == "", argv
+    assert store.run("diff", *times, "done").out == "", argv
     store.run("umount", "done")
     if redo:
         store.mount("base", "redo")
@@ -293,7 +293,8 @@ def test_cargo_compiles_nothing(shop):
 
     def quiet(out):
         return "Compiling" not in out and "Finished" in out
-    build(shop, "cargo build --offline", quiet, "touch q/src/lib.rs")
+    # Cargo may write target/debug/p.d once more as it was.
+    build(shop, "cargo build --offline", quiet, "touch q/src/lib.rs", ())
 
 
 def test_pytest_compiles_nothing(shop):
