@@ -208,16 +208,34 @@ size_t box_cache_never(const struct box_cache *c, const char **ret_globs)
 	return n;
 }
 
+/* Returns the folder that a row's variable names, or NULL. */
+static const char *folder_of(const struct box_cache *c)
+{
+	const char *value = c->before || !c->path ? NULL : getenv(c->variable);
+
+	return value && value[0] == '/' ? value : NULL;
+}
+
 int box_cache_place(const struct box_cache *c, const char *home, char *path,
 		    size_t size)
 {
-	const char *value = c->before ? NULL : getenv(c->variable);
+	const char *top = folder_of(c), *rest = "";
 
-	if (value && value[0] == '/')
-		return snprintf(path, size, "%s", value) < (int)size
+	/* Or that of one around it: XDG's folders, GOPATH. */
+	for (size_t i = 0; i < ARRAY_SIZE(caches) && !top; i++) {
+		const size_t n = caches[i].path ? strlen(caches[i].path) : 0;
+
+		if (!n || strncmp(c->path, caches[i].path, n) != 0 ||
+		    c->path[n] != '/')
+			continue;
+		top = folder_of(&caches[i]);
+		rest = c->path + n;
+	}
+	if (!top)
+		return snprintf(path, size, "%s/%s", home, c->path) < (int)size
 			       ? 0
 			       : -ENAMETOOLONG;
-	return snprintf(path, size, "%s/%s", home, c->path) < (int)size
+	return snprintf(path, size, "%s%s", top, rest) < (int)size
 		       ? 0
 		       : -ENAMETOOLONG;
 }

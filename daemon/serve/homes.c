@@ -128,6 +128,9 @@ static int make_wanted(struct server *s, const char *env, const char *home,
 		return 0;
 	diag_add(diag, "%s: cannot make a HOME with warm caches: %s", env,
 		 err_text(r));
+	diag_add(diag,
+		 "\"cowfs snapshots\" lists them, \"cowfs rm " BOX_CACHE_REF
+		 ":NAME\" takes one away");
 	return CODE_FAILED;
 }
 

@@ -175,7 +175,12 @@ def test_warm_follows_the_callers_variables(warm):
     put(warm.folder / "far", {"_cacache/key": "far\n"})
     warm.env["npm_config_cache"] = str(warm.folder / "far")
     warm.mount("base", "e")
-    assert sh(warm, "e", f"cat {NPM}/key", "--warm").out == "far\n"
+    put(warm.folder / "xdg", {"pip/wheels/key": "xdg\n"})
+    warm.env["XDG_CACHE_HOME"] = str(warm.folder / "xdg")
+    put(warm.folder / "gopath", {"pkg/mod/h/key": "go\n"})
+    warm.env["GOPATH"] = str(warm.folder / "gopath")
+    assert sh(warm, "e", f"cat {NPM}/key .cache/pip/wheels/key "
+                         "go/pkg/mod/h/key", "--warm").out == "far\nxdg\ngo\n"
 
 
 def test_warm_reads_only_what_changed(warm):

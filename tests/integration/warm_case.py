@@ -11,7 +11,8 @@ from helpers import PYTHON, SUPPORT
 NPM = ".npm/_cacache"
 # By which the machine may have moved its own caches.
 VARIABLES = ("CARGO_HOME", "GOCACHE", "GOMODCACHE", "GOPATH", "MAVEN_OPTS",
-             "PIP_CACHE_DIR", "npm_config_cache")
+             "PIP_CACHE_DIR", "XDG_CACHE_HOME", "XDG_DATA_HOME",
+             "npm_config_cache")
 
 
 def put(top, files):
