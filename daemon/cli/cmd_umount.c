@@ -108,7 +108,7 @@ static struct out_cell list_of(const struct buf *b)
 }
 
 static void put_row(struct umount *u, struct umounted *e,
-		    const struct artifacts *a)
+		    const struct artifacts *a, const char *rescue)
 {
 	const bool kept = u->flags & CTL_FLAG_KEEP;
 	const bool has = u->artifacts;
@@ -119,7 +119,7 @@ static void put_row(struct umount *u, struct umounted *e,
 	out_row(&u->out, (struct out_cell[ARRAY_SIZE(columns)]){
 				 out_str(e->env),
 				 out_str(NULL),
-				 out_str(e->rescue),
+				 out_str(rescue),
 				 list_of(&e->stopped),
 				 out_num_if(e->more, e->more),
 				 list_of(&e->freed),
@@ -175,11 +175,9 @@ static int umount_parts(struct umount *u, struct umounted *e,
 		r = rescue_env(u->c, &u->fd, e->env, &u->policy, &rescued);
 	if (r)
 		return r;
-	if (changes) {
+	if (changes)
 		rescue_tell(u->c, e->env, &rescued);
-		e->rescue = rescued.name;
-	}
-	put_row(u, e, a);
+	put_row(u, e, a, changes ? rescued.name : NULL);
 	return CODE_DONE;
 }
 
