@@ -20,7 +20,6 @@ struct umounted {
 	uint64_t more;	     /* that were stopped, and are not named */
 	struct buf freed;    /* "sandbox", "mount PATH", each ending in NUL */
 	struct buf remained; /* likewise what should be gone */
-	const char *rescue;  /* or NULL */
 };
 
 void umounted_fini(struct umounted *u);
