@@ -186,8 +186,8 @@ static int ask_to_end(pid_t init, unsigned grace_ms, size_t *ret_count)
 	return 0;
 }
 
-/* bubblewrap itself, which waits for the first process, or -1. It holds nothing,
- * but is not to be seen any more when all has ended. */
+/* bubblewrap itself, which waits for the first process, or -1. It holds
+ * nothing, but is not to be seen any more when all has ended. */
 static int open_monitor(pid_t init)
 {
 	_cleanup_buf_ struct buf text = {0}, name = {0};

@@ -370,8 +370,7 @@ static void drain(struct record *r, const struct record_end *e,
 		handon_limit(&r->streams[i]);
 	while (signals &&
 	       (handon_waits(&r->streams[0]) || handon_waits(&r->streams[1])) &&
-	       !has_end_signal(signals) &&
-	       !(is_ended && clock_mono_ns() > end))
+	       !has_end_signal(signals) && !(is_ended && clock_mono_ns() > end))
 		record_pump(r, signals, is_ended ? STALL_MS : -1);
 	for (int i = 0; i < 2; i++)
 		handon_unlimit(&r->streams[i]);

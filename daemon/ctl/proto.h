@@ -118,11 +118,11 @@ enum ctl_tag {
 	CTL_TAG_STOPPED = 43,
 	CTL_TAG_MORE = 44,  /* u64: so many more were, that are not named */
 	CTL_TAG_FREED = 45, /* repeated: "sandbox", "mount PATH" */
-	CTL_TAG_NET = 50,     /* u64: enum ctl_net */
-	CTL_TAG_PORT = 51,    /* u64, repeated: a published one; 0: none */
-	CTL_TAG_LEASE = 52,   /* u64, repeated: ctl_lease_pack */
-	CTL_TAG_UID = 60,     /* u64 */
-	CTL_TAG_GID = 61,     /* u64 */
+	CTL_TAG_NET = 50,   /* u64: enum ctl_net */
+	CTL_TAG_PORT = 51,  /* u64, repeated: a published one; 0: none */
+	CTL_TAG_LEASE = 52, /* u64, repeated: ctl_lease_pack */
+	CTL_TAG_UID = 60,   /* u64 */
+	CTL_TAG_GID = 61,   /* u64 */
 };
 
 enum ctl_flag {
@@ -136,7 +136,7 @@ enum ctl_flag {
 	CTL_FLAG_KILL = 128,	 /* umount: end who uses it elsewhere */
 	/* ports: exchange the database's port when it is taken */
 	CTL_FLAG_DATABASE = 256,
-	CTL_FLAG_MAKE = 4096,	 /* home: if there is none */
+	CTL_FLAG_MAKE = 4096, /* home: if there is none */
 };
 
 /* The network of commands; the numbers of fs/env and of its file. */

@@ -266,9 +266,8 @@ static void a_name_means_the_same_in_every_table(void **state)
 						assert_int_equal(b->kind,
 								 OPT_FLAG);
 					else
-						assert_int_equal(
-							!a->metavar,
-							!b->metavar);
+						assert_int_equal(!a->metavar,
+								 !b->metavar);
 				}
 		}
 }
