@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "box/record_int.h"
 
 enum { KILL_MS = 5000, POLL_MS = 5, NS_PER_MS = 1000000, STAT_MAX = 4096 };
 
@@ -248,6 +249,7 @@ int box_end_locked(int folder, unsigned grace_ms, struct box_ended *ret_ended)
 		return r < 0 ? -errno : -EBUSY;
 	wait_monitor(monitor);
 	relay_end(folder);
+	runs_settle(folder);
 	cgroup_remove(folder);
 	*ret_ended = ended;
 	return 0;

@@ -443,8 +443,10 @@ void record_finish(struct record *r, const struct record_end *e,
 	}
 	put_end(r, e, &text);
 	(void)!append(r, &text);
-	if ((handon_is_open(&r->streams[0]) ||
-	     handon_is_open(&r->streams[1])) &&
-	    fork() == 0)
+	if (!handon_is_open(&r->streams[0]) && !handon_is_open(&r->streams[1]))
+		return;
+	/* Of the folder: the end of a sandbox waits for it. */
+	(void)!io_lock(r->folder, LOCK_SH | LOCK_NB);
+	if (fork() == 0)
 		go_on(r);
 }

@@ -50,6 +50,9 @@ static inline bool keep_waits(const struct keep *k)
 
 /* Makes the next record, empty and locked. */
 _must_check_ int runs_make(int folder, uint64_t *ret_number);
+/* Waits, not for long, for those who hand on what the background of a sandbox
+ * that has ended wrote. box: the sandbox's folder. */
+void runs_settle(int box);
 /* Removes the oldest ones beyond the bounds. */
 void runs_prune(int folder);
 /* Makes and opens a folder for records. */

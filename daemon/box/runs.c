@@ -4,22 +4,31 @@
  *
  * How: a record is a file whose name is the run's number; who writes it holds
  * its flock, so a record that is not locked is one that nobody writes any more.
- * Numbers only grow while a record is left. Every few runs the folder is
- * looked through and the oldest ones that have ended are removed.
+ * Who only goes on for what is in the background has a shared one on the
+ * folder. Numbers only grow while a record is left. Every few runs the folder
+ * is looked through and the oldest ones that have ended are removed.
  */
 #include "box/record_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/io.h"
 
-enum { PRUNE_EVERY = 8, TRIES = 1000, BLOCK = 512 };
+enum {
+	PRUNE_EVERY = 8,
+	TRIES = 1000,
+	BLOCK = 512,
+	SETTLE_NS = 300000000,
+	POLL_MS = 2,
+};
 
 static const char *const suffixes[] = {"", ".out", ".err"};
 
@@ -131,6 +140,17 @@ int runs_make(int folder, uint64_t *ret_number)
 	}
 	*ret_number = n;
 	return fd;
+}
+
+void runs_settle(int box)
+{
+	const uint64_t end = clock_mono_ns() + SETTLE_NS;
+	_cleanup_close_ int fd = openat(
+		box, "../log", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	while (fd >= 0 && io_lock(fd, LOCK_EX | LOCK_NB) == -EBUSY &&
+	       clock_mono_ns() < end)
+		(void)poll(NULL, 0, POLL_MS);
 }
 
 /* --- bounds -------------------------------------------------------------- */

@@ -299,6 +299,40 @@ def test_who_goes_on_has_nothing_else_of_the_caller(box):
     wait_until(lambda: record(box)["state"] == "ended", 5, "the end")
 
 
+def test_umount_leaves_nobody_who_hands_on(box):
+    children = [box.spawn(["cowfs", "run", "e", "sh", "-c",
+                           f"{LONG} & echo x; sleep 0.2"]) for _ in range(5)]
+    for child in children:
+        assert child.wait(20) == 0
+
+    def handing_on():
+        return [p for p in os.listdir("/proc") if p.isdigit() and
+                name_of(p) == "cowfs-log" and
+                str(box.path) in environ_of(p)]
+
+    assert len(handing_on()) == 5
+    box.run("umount", "e")
+    assert handing_on() == []
+    for child in children:
+        child.communicate(timeout=10)
+
+
+def name_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as f:
+            return f.read().strip()
+    except OSError:
+        return ""
+
+
+def environ_of(pid):
+    try:
+        with open(f"/proc/{pid}/environ") as f:
+            return f.read()
+    except OSError:
+        return ""
+
+
 def test_what_floods_in_the_background_does_not_hold_the_run(box):
     child = box.spawn(["cowfs", "run", "e", "sh", "-c", "yes & echo x"])
     reader = threading.Thread(target=child.stdout.read)
