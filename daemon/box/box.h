@@ -98,7 +98,8 @@ _must_check_ int box_join(const struct box_spec *spec, struct diag *diag,
 _must_check_ int box_open(const struct box_spec *spec, struct diag *diag,
 			  struct box *ret_box);
 void box_close(struct box *b);
-/* Whether its sandbox has ended meanwhile. */
+/* Whether its sandbox, which could not be entered, has ended or is about to;
+ * waits a second for that. */
 bool box_is_over(const struct box *b);
 
 /* Writes the real path of a path of which an end may be missing, and the length

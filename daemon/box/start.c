@@ -33,6 +33,7 @@
 enum {
 	START_MS = 10000,
 	GRACE_MS = 1000,
+	OVER_MS = 1000,
 	TEXT_BYTES = 512,
 	/* Descriptors of bubblewrap and the first process. */
 	FD_READY = 20,
@@ -480,7 +481,8 @@ bool box_is_over(const struct box *b)
 {
 	struct pollfd p = {.fd = b->pidfd, .events = POLLIN};
 
-	return poll(&p, 1, 0) > 0;
+	/* Its end takes those first that were on their way in. */
+	return poll(&p, 1, OVER_MS) > 0;
 }
 
 void box_close(struct box *b)
