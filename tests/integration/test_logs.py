@@ -461,12 +461,14 @@ def test_secrets_are_covered(box):
        "--secret", "S1", "--secret", f"K={file}", "-e", "DB_PASSWORD=hunter2",
        "-e", "NORMAL=visible")
     box.run("run", "e", "-e", "X_API_KEY=ab0cd9ef", "--", "true",
-            "--password=secret-one", "xab0cd9efy", "--token", "t0k",
-            "curl -H 'Authorization: Bearer b34r' u", "PGPASSWORD=pw psql",
-            "postgres://me:pw1@host/db", "https://host/a@b", "--key=v",
+            "--password=secret-one", "xab0cd9efy", "--token", "t0k-option",
+            "curl -H 'Authorization: Bearer b34r-header' u",
+            "PGPASSWORD=pw-before psql", "postgres://me:pw-in-url@host/db",
+            "https://host/a@b", "--key=v",
             "PWD=/x", "MONKEY=1", "--verbose")
     assert not list(leaks(box, "secret-one", "of-a-file-x", "hunter2",
-                          "ab0cd9ef", "t0k", "b34r", "PGPASSWORD=pw", "pw1",
+                          "ab0cd9ef", "t0k-option", "b34r-header",
+                          "pw-before", "pw-in-url",
                           "caller-token-1"))
     row = record(box, "1")
     assert row["stdout_text"] == ("*" * 10 + " " + "*" * 60 +
