@@ -232,13 +232,26 @@ static void report_locked(struct doctor *d)
 			       : "not running");
 }
 
+/* Says so of one that is stopped, and continues it to fix that. */
+static bool report_stopped(struct doctor *d, const struct buf *pids)
+{
+	pid_t pid = 0;
+
+	if (!each_server(pids, true, d->fix ? SIGCONT : 0, &pid))
+		return false;
+	doctor_problem(d, "server", d->fix,
+		       "process %d is stopped, what uses its mounts hangs; "
+		       "\"kill -CONT %d\" lets it go on",
+		       (int)pid, (int)pid);
+	return true;
+}
+
 /* Collects which mounts the running server answers for. */
 void doctor_server(struct doctor *d)
 {
 	_cleanup_buf_ struct buf dead = {0}, pids = {0};
 	_cleanup_close_ int fd = -1;
 	pid_t pid = 0;
-	size_t stopped;
 	int r;
 
 	if (!d->running) {
@@ -246,13 +259,7 @@ void doctor_server(struct doctor *d)
 		return;
 	}
 	find_servers(d, &pids);
-	stopped = each_server(&pids, true, d->fix ? SIGCONT : 0, &pid);
-	if (stopped)
-		doctor_problem(d, "server", d->fix,
-			       "process %d is stopped, what uses its mounts "
-			       "hangs; \"kill -CONT %d\" lets it go on",
-			       (int)pid, (int)pid);
-	if (stopped && !d->fix)
+	if (report_stopped(d, &pids) && !d->fix)
 		return;
 	if (pids.len)
 		memcpy(&pid, pids.data, sizeof pid);
@@ -260,6 +267,9 @@ void doctor_server(struct doctor *d)
 	r = client_connect(d->c->store, &fd);
 	if (!r)
 		r = find_dead(fd, d, &dead);
+	/* Stopped on the way, or on a busy machine just now. */
+	if (r && report_stopped(d, &pids))
+		return;
 	if ((r == -ECONNREFUSED || r == -ECONNRESET) && !pids.len) {
 		report_locked(d);
 	} else if (r && d->fix) {

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """An environment is complete: what developers use works in `cowfs run`."""
-import base64
 import shutil
 import struct
 
@@ -45,7 +44,7 @@ def place(shop):  # noqa: F811
 @pytest.fixture
 def env(place, store):  # noqa: F811
     """An environment e, where database and server run."""
-    store.mount("base", "e")
+    store.mount("base", "e", "--artifact", "*.png")
     sh(store, "true")
     store.run("db", "start", "e")
     sh(store, "node server.js > /dev/null 2>&1 & "
@@ -73,15 +72,17 @@ def test_commands(env):
 
 
 @pytest.mark.long
-def test_a_browser(env):
-    """Debian's chromium opens the environment's own server and clicks."""
+def test_a_browser(env, tmp_path):
+    """Debian's chromium opens the environment's own server and clicks; its
+    picture is taken out at the end."""
     skip_unless(shutil.which("chromium"), "chromium")
     result = env.run("run", "--net", "private", *SEED, "e", "--", PYTHON,
                      "-c", (SUPPORT / "browser.py").read_text(),
                      "http://127.0.0.1:3000/", "shot.png", limit=120)
     assert result.out == "seed clicked\n"
-    shot = base64.b64decode(sh(env, "base64 -w0 shot.png").out)
-    assert shot[:8] == b"\x89PNG\r\n\x1a\n" and len(shot) > 2000
-    assert struct.unpack(">I", shot[16:20])[0] >= 600
     assert sh(env, "psql -XAtc 'select body from notes where id > 1'").out \
         == "clicked\n"
+    env.run("umount", "e", "--discard", "--artifacts", tmp_path / "out")
+    shot = (tmp_path / "out/shot.png").read_bytes()
+    assert shot[:8] == b"\x89PNG\r\n\x1a\n" and len(shot) > 2000
+    assert struct.unpack(">I", shot[16:20])[0] >= 600

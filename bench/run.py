@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""run.py [-o DIR] [--rounds N] - what `cowfs run` costs beside bubblewrap, how
+soon a database of the snapshot is ready, what ending a busy environment takes,
+and how soon a fresh environment is as good as the warm origin.
+
+The project is that of tests/agents: node_modules with jest, a PostgreSQL
+cluster, a git repository. Contenders take turns in each round; medians, with
+the middle half in brackets, in milliseconds. Each result is checked: a command
+that fails ends the run. As root, with bubblewrap and PostgreSQL.
+
+Prints a Markdown table, and writes it and the figures into DIR (bench/out).
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "tests" / d) for d in ("support", "agents")]
+import mountpoint  # noqa: E402
+import project  # noqa: E402
+
+BWRAP = ["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
+         "--unshare-net", "--unshare-cgroup", "--ro-bind", "/", "/", "--proc",
+         "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--", "true"]
+JEST = ["npm", "test", "--silent", "--", "-t", "migrations"]
+SLEEPERS = "i=0; while [ $i -lt 200 ]; do sleep 600 & i=$((i + 1)); done"
+
+
+def took(fn):
+    start = time.perf_counter()
+    fn()
+    return (time.perf_counter() - start) * 1000
+
+
+def call(*argv, cwd=None):
+    subprocess.run(argv, check=True, cwd=cwd, timeout=120,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+
+
+def run_and_bwrap(store, rounds, found):
+    store.mount("base", "one")
+    store.run("run", "one", "--", "true")
+    for _ in range(rounds * 5):
+        found["bwrap true"].append(took(lambda: call(*BWRAP)))
+        found["run true"].append(
+            took(lambda: store.run("run", "one", "--", "true")))
+    store.run("umount", "one", "--discard")
+
+
+def first_green(store, top, rounds, found):
+    """jest keeps what it compiled below /tmp: warm in both, or in neither."""
+    def fresh(name):
+        store.mount("base", name)
+        store.run("run", name, "--", *JEST, limit=120)
+
+    for i in range(rounds):
+        found["origin, warm"].append(took(lambda: call(*JEST, cwd=top)))
+        found["mount and test"].append(took(lambda i=i: fresh(f"t{i}")))
+        found["again there"].append(took(
+            lambda i=i: store.run("run", f"t{i}", "--", *JEST, limit=120)))
+        store.run("umount", f"t{i}", "--discard")
+
+
+def database(store, rounds, found):
+    for i in range(rounds):
+        name = f"d{i}"
+        store.mount("base", name)
+        found["db start"].append(took(lambda n=name: store.run("db", "start", n)))
+        store.run("run", name, "--detach", "--", "node", "server.js")
+        store.run("run", name, "--", "sh", "-c", SLEEPERS)
+        found["umount, busy"].append(
+            took(lambda n=name: store.run("umount", n, "--discard")))
+
+
+def table(found):
+    out = ["| what | ms, median [middle half] | max |", "|---|---|---|"]
+    for what, times in found.items():
+        low, _, high = statistics.quantiles(times, n=4)
+        out.append(f"| {what} | {statistics.median(times):.1f} "
+                   f"[{low:.1f}, {high:.1f}] | {max(times):.1f} |")
+    return "\n".join(out) + "\n"
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__)
+    ap.add_argument("-o", type=pathlib.Path, default=HERE / "out")
+    ap.add_argument("--rounds", type=int, default=7)
+    ap.add_argument("--scratch", default=None, help="on the disk to measure")
+    args = ap.parse_args()
+    found = {k: [] for k in ("bwrap true", "run true", "origin, warm",
+                             "mount and test", "again there", "db start",
+                             "umount, busy")}
+    project.make()
+    with tempfile.TemporaryDirectory(prefix="cowfs-bench-",
+                                     dir=args.scratch) as scratch:
+        scratch = pathlib.Path(scratch)
+        scratch.chmod(0o755)
+        project.copy(scratch / "shop")
+        call(*JEST, cwd=scratch / "shop")
+        store = mountpoint.Store(scratch / "own")
+        try:
+            store.load(scratch / "shop")
+            run_and_bwrap(store, args.rounds, found)
+            first_green(store, scratch / "shop", args.rounds, found)
+            database(store, args.rounds, found)
+        finally:
+            wrong = store.close()
+        assert not wrong, wrong
+    text = table(found)
+    print(text, end="")
+    args.o.mkdir(parents=True, exist_ok=True)
+    (args.o / "run.md").write_text(text)
+    (args.o / "run.json").write_text(json.dumps(
+        {"v": 1, "rounds": args.rounds, "ms": found}, indent=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
