@@ -322,32 +322,37 @@ static bool punch_step(struct env *e, bool all)
 
 	mutex_lock(&e->lock);
 	n = data_take_spare(e, all, v, PUNCH_STEP);
+	e->commits.punching++;
 	mutex_unlock(&e->lock);
 	for (size_t i = 0; i < n; i++)
 		data_punch(e->data.fd, &v[i]);
 	mutex_lock(&e->lock);
 	data_punched(e, v, n, n < PUNCH_STEP);
+	e->commits.punching--;
+	(void)pthread_cond_broadcast(&e->commits.ended);
 	mutex_unlock(&e->lock);
 	return n == PUNCH_STEP;
 }
 
 bool commit_makes_room(struct env *e, int err, bool *tried)
 {
-	bool any;
 	int r = 0;
 
 	if (err != -ENOSPC || *tried)
 		return false;
 	*tried = true;
 	mutex_lock(&e->lock);
-	any = e->data.freed.len || e->data.freeing.len;
-	if (any)
+	if (e->data.freed.len || e->data.freeing.len)
 		r = commit_locked(e, false);
-	any = any || e->data.spare.len;
 	mutex_unlock(&e->lock);
 	while (punch_step(e, true))
 		;
-	return r >= 0 && any;
+	/* Others may be at it: what they have taken is in no list. */
+	mutex_lock(&e->lock);
+	while (e->commits.punching)
+		(void)pthread_cond_wait(&e->commits.ended, &e->lock.m);
+	mutex_unlock(&e->lock);
+	return r >= 0;
 }
 
 static bool wants_commit(struct env *e)

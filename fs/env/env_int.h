@@ -307,7 +307,8 @@ struct journal {
 
 /* Commits, one after the other (commit.c). Whoever runs one has `running`. */
 struct commits {
-	pthread_cond_t ended;
+	pthread_cond_t ended; /* of a commit, or a step of punching */
+	unsigned punching;    /* who is at one */
 	bool running;
 	uint64_t started, done; /* how many */
 	int err;		/* of the last */
