@@ -28,8 +28,9 @@ import project  # noqa: E402
 BWRAP = ["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
          "--unshare-net", "--unshare-cgroup", "--ro-bind", "/", "/", "--proc",
          "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--", "true"]
-JEST = ["npm", "test", "--silent", "--", "-t", "migrations"]
-SLEEPERS = "i=0; while [ $i -lt 200 ]; do sleep 600 & i=$((i + 1)); done"
+JEST = ["npm", "test", "--silent", "--", "-t", "rates"]
+SLEEPERS = ("i=0; while [ $i -lt 200 ]; do sleep 600 >/dev/null 2>&1 & "
+            "i=$((i + 1)); done")
 
 
 def took(fn):
@@ -72,7 +73,8 @@ def database(store, rounds, found):
     for i in range(rounds):
         name = f"d{i}"
         store.mount("base", name)
-        found["db start"].append(took(lambda n=name: store.run("db", "start", n)))
+        found["db start"].append(
+            took(lambda n=name: store.run("db", "start", n)))
         store.run("run", name, "--detach", "--", "node", "server.js")
         store.run("run", name, "--", "sh", "-c", SLEEPERS)
         found["umount, busy"].append(
@@ -104,6 +106,7 @@ def main():
         scratch.chmod(0o755)
         project.copy(scratch / "shop")
         call(*JEST, cwd=scratch / "shop")
+        (scratch / "own").mkdir()
         store = mountpoint.Store(scratch / "own")
         try:
             store.load(scratch / "shop")
