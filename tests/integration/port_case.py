@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Servers in environments, and connections to their published ports."""
+import errno
 import os
 import shutil
 import socket
@@ -122,4 +123,8 @@ def is_up_bare(place):
     try:
         return exchange(place, b"") == b"0"
     except ConnectionError:
+        return False
+    except OSError as e:  # shutdown's word for a reset
+        if e.errno != errno.ENOTCONN:
+            raise
         return False
