@@ -178,9 +178,6 @@ _must_check_ int box_usage(const char *store, const char *env,
 /* Whether text is HOST, HOST:PORT, *.DOMAIN or *. */
 bool proxy_is_rule(const char *text);
 
-/* Whether a process is gone, or only waits to be collected. */
-bool box_has_ended(pid_t pid);
-
 /* The variables that a command sees: the clean list from the caller's, with
  * what a sandbox sets. Each entry of the buffer ends in NUL. */
 void box_vars(const struct box_spec *spec, uid_t uid, struct buf *ret_vars);
@@ -251,7 +248,7 @@ struct box_db {
 	uid_t uid;
 	gid_t gid;
 	pid_t pid;	/* 0: stopped */
-	uint64_t start; /* box_process_start */
+	uint64_t start; /* as in base/proc.h */
 };
 
 /* Where a server's socket is in a sandbox. */
@@ -273,8 +270,6 @@ _must_check_ int box_db_log(const char *store, const char *env);
  * root is, host an address or a folder of sockets. */
 void box_db_vars(const struct box_db *db, const char *top, const char *host,
 		 struct buf *vars);
-/* When a process was started, in the kernel's ticks; 0: there is none. */
-uint64_t box_process_start(pid_t pid);
 
 /* What a running sandbox is like. */
 struct box_look {

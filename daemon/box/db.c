@@ -21,33 +21,18 @@
 #include <sys/pidfd.h>
 
 #include "base/io.h"
+#include "base/proc.h"
 
-enum { RECORD_MAX = 64 << 10, STOP_MS = 10000, STAT_MAX = 4096 };
+enum { RECORD_MAX = 64 << 10, STOP_MS = 10000 };
 
 #define RECORD "db"
 
-uint64_t box_process_start(pid_t pid)
-{
-	enum { FIELD = 20 }; /* after the state */
-	_cleanup_buf_ struct buf text = {0};
-	char path[32];
-	const char *s;
-
-	(void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	if (io_read_file(AT_FDCWD, path, STAT_MAX, &text) < 0 ||
-	    !buf_str(&text))
-		return 0;
-	s = strrchr(buf_str(&text), ')');
-	for (int i = 0; s && i < FIELD; i++)
-		s = strchr(s + 1, ' ');
-	return s ? strtoull(s + 1, NULL, 10) : 0;
-}
-
 bool box_db_runs(const struct box_db *db)
 {
-	return db->pid > 0 && db->start &&
-	       box_process_start(db->pid) == db->start &&
-	       !box_has_ended(db->pid);
+	struct proc_stat s;
+
+	return db->pid > 0 && db->start && proc_stat(db->pid, &s) == 0 &&
+	       s.start == db->start && s.state != 'Z' && s.state != 'X';
 }
 
 static void take_text(char *to, size_t room, const char *text)

@@ -24,10 +24,10 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/io.h"
+#include "base/proc.h"
 #include "box/record_int.h"
 
-enum { KILL_MS = 5000, POLL_MS = 5, NS_PER_MS = 1000000, STAT_MAX = 4096 };
+enum { KILL_MS = 5000, POLL_MS = 5, NS_PER_MS = 1000000 };
 
 /* Which pid name space a process is in; 0: it has ended. */
 static ino_t space_of(int proc, const char *pid)
@@ -60,28 +60,6 @@ static bool is_nested(int proc, const char *pid, ino_t space)
 	return false;
 }
 
-/* A process that has ended and waits for its parent does nothing any more. */
-static bool is_zombie(int proc, const char *pid)
-{
-	_cleanup_buf_ struct buf text = {0};
-	char path[64];
-	const char *s;
-
-	(void)snprintf(path, sizeof path, "%.32s/stat", pid);
-	if (io_read_file(proc, path, STAT_MAX, &text) < 0)
-		return true;
-	s = buf_str(&text) ? strrchr(buf_str(&text), ')') : NULL;
-	return s && s[1] && (s[2] == 'Z' || s[2] == 'X');
-}
-
-bool box_has_ended(pid_t pid)
-{
-	char path[32];
-
-	(void)snprintf(path, sizeof path, "/proc/%d", (int)pid);
-	return is_zombie(AT_FDCWD, path);
-}
-
 static int list(pid_t init, struct buf *pids)
 {
 	DIR *dir = opendir("/proc");
@@ -103,7 +81,7 @@ static int list(pid_t init, struct buf *pids)
 		if (!there || there == own ||
 		    (there != space &&
 		     !is_nested(dirfd(dir), e->d_name, space)) ||
-		    is_zombie(dirfd(dir), e->d_name))
+		    proc_has_ended(pid))
 			continue;
 		buf_put(pids, &pid, sizeof pid);
 	}
@@ -191,22 +169,13 @@ static int ask_to_end(pid_t init, unsigned grace_ms, size_t *ret_count)
  * nothing, but is not to be seen any more when all has ended. */
 static int open_monitor(pid_t init)
 {
-	_cleanup_buf_ struct buf text = {0}, name = {0};
-	char path[32];
-	const char *s;
-	pid_t pid;
+	char name[PROC_COMMAND_BYTES];
+	struct proc_stat s;
 
-	(void)snprintf(path, sizeof path, "/proc/%d/stat", (int)init);
-	if (io_read_file(AT_FDCWD, path, STAT_MAX, &text) < 0)
+	if (proc_stat(init, &s) < 0 || s.parent <= 1 ||
+	    proc_command(s.parent, name) < 0 || strcmp(name, "bwrap") != 0)
 		return -1;
-	s = buf_str(&text) ? strrchr(buf_str(&text), ')') : NULL;
-	/* ") S PPID" */
-	pid = s && strlen(s) > 4 ? (pid_t)strtol(s + 4, NULL, 10) : 0;
-	(void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-	if (pid <= 1 || io_read_file(AT_FDCWD, path, STAT_MAX, &name) < 0 ||
-	    !buf_str(&name) || strcmp(buf_str(&name), "bwrap\n") != 0)
-		return -1;
-	return pidfd_open(pid, 0);
+	return pidfd_open(s.parent, 0);
 }
 
 static void wait_monitor(int pidfd)

@@ -17,32 +17,23 @@
 #include <string.h>
 
 #include "base/io.h"
+#include "base/proc.h"
 
 enum {
 	TEXT_MAX = 16 << 10,
 	MS_PER_S = 1000,
 	KIB = 1024,
-	/* Fields of /proc/PID/stat behind the command, from 0. */
-	FIELD_TIMES = 11, /* own in user and system, of children likewise */
-	FIELD_RESIDENT = 21,
 };
-
-static int read_proc(pid_t pid, const char *name, struct buf *text)
-{
-	char path[64];
-	int r;
-
-	(void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-	r = io_read_file(AT_FDCWD, path, TEXT_MAX, text);
-	return r || buf_str(text) ? r : -ENOMEM;
-}
 
 static bool read_share(pid_t pid, uint64_t *ret_bytes)
 {
 	_cleanup_buf_ struct buf text = {0};
+	char path[48];
 	const char *line;
 
-	if (read_proc(pid, "smaps_rollup", &text) < 0)
+	(void)snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
+	if (io_read_file(AT_FDCWD, path, TEXT_MAX, &text) < 0 ||
+	    !buf_str(&text))
 		return false;
 	line = strstr((const char *)text.data, "\nPss:");
 	if (line)
@@ -55,24 +46,14 @@ static void add(pid_t pid, struct box_usage *u)
 {
 	const uint64_t tick = (uint64_t)MAX(sysconf(_SC_CLK_TCK), 1);
 	const uint64_t page = (uint64_t)MAX(sysconf(_SC_PAGESIZE), 1);
-	_cleanup_buf_ struct buf text = {0};
-	char *save = NULL, *field;
-	uint64_t ticks = 0, resident = 0, share;
+	struct proc_stat s;
+	uint64_t share;
 
-	if (read_proc(pid, "stat", &text) < 0)
+	if (proc_stat(pid, &s) < 0)
 		return;
-	/* The command may have any characters. */
-	field = strrchr((char *)text.data, ')');
-	field = field ? strtok_r(field + 1, " ", &save) : NULL;
-	for (int i = 0; field; i++, field = strtok_r(NULL, " ", &save)) {
-		if (i >= FIELD_TIMES && i < FIELD_TIMES + 4)
-			ticks += strtoull(field, NULL, 10);
-		else if (i == FIELD_RESIDENT)
-			resident = strtoull(field, NULL, 10) * page;
-	}
 	u->processes++;
-	u->memory += read_share(pid, &share) ? share : resident;
-	u->cpu_ms += ticks * MS_PER_S / tick;
+	u->memory += read_share(pid, &share) ? share : s.resident * page;
+	u->cpu_ms += s.ticks * MS_PER_S / tick;
 }
 
 int box_usage(const char *store, const char *env, struct box_usage *ret)

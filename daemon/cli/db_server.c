@@ -25,6 +25,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/proc.h"
 #include "box/ports.h"
 
 enum {
@@ -125,15 +126,9 @@ static pid_t number_inside(pid_t pid)
 
 static bool is_named(pid_t pid, const char *name)
 {
-	char path[32], text[32] = "";
-	_cleanup_close_ int fd = -1;
+	char own[PROC_COMMAND_BYTES];
 
-	(void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || io_read(fd, text, sizeof text - 1) <= 0)
-		return false;
-	text[strcspn(text, "\n")] = 0;
-	return !strcmp(text, name);
+	return proc_command(pid, own) == 0 && !strcmp(own, name);
 }
 
 /* The process of the sandbox that postmaster.pid names, if it is a server. */
@@ -363,6 +358,7 @@ static bool read_server(const struct db *d, unsigned *ret_port, bool *ret_ours)
 static int take_server(struct db *d, unsigned wanted)
 {
 	_cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct proc_stat s;
 	unsigned port = 0;
 	bool ours = false;
 
@@ -379,7 +375,7 @@ static int take_server(struct db *d, unsigned wanted)
 		return call_fail_err(d->c, -errno, NULL, "/dev/null");
 	d->record.port = port;
 	d->record.pid = find_server(d);
-	d->record.start = box_process_start(d->record.pid);
+	d->record.start = proc_stat(d->record.pid, &s) < 0 ? 0 : s.start;
 	find_role(d, null);
 	return write_record(d);
 }

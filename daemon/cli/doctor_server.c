@@ -13,7 +13,6 @@
 #include "cli/doctor.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/proc.h"
 #include "cli/remote.h"
 #include "serve/serve.h"
 
@@ -89,16 +89,9 @@ static void find_servers(const struct doctor *d, struct buf *pids)
 
 static bool is_stopped(pid_t pid)
 {
-	_cleanup_buf_ struct buf text = {0};
-	char path[64];
-	const char *s;
+	struct proc_stat s;
 
-	(void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	if (io_read_file(AT_FDCWD, path, PROC_FILE_MAX, &text) < 0)
-		return false;
-	s = buf_str(&text);
-	s = s ? strrchr(s, ')') : NULL;
-	return s && s[1] == ' ' && s[2] == 'T';
+	return proc_stat(pid, &s) == 0 && s.state == 'T';
 }
 
 /* Sends sig to those processes (with stopped: to those of them that are), and

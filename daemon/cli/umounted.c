@@ -9,11 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/io.h"
-#include "box/box.h"
+#include "base/proc.h"
 #include "cli/mountinfo.h"
-
-enum { COMM_MAX = 256 };
 
 #define MOUNT_WORD "mount "
 
@@ -62,17 +59,11 @@ void umounted_take(struct umounted *u, const struct msg *done)
 /* A number may be another process's by now. */
 static bool is_there(const char *pid, const char *command)
 {
-	_cleanup_buf_ struct buf name = {0};
-	char path[64];
-	const char *s;
+	const pid_t number = (pid_t)strtol(pid, NULL, 10);
+	char name[PROC_COMMAND_BYTES];
 
-	(void)snprintf(path, sizeof path, "/proc/%.16s/comm", pid);
-	if (io_read_file(AT_FDCWD, path, COMM_MAX, &name) < 0)
-		return false;
-	s = buf_str(&name);
-	return s && strcspn(s, "\n") == strlen(command) &&
-	       !strncmp(s, command, strlen(command)) &&
-	       !box_has_ended((pid_t)strtol(pid, NULL, 10));
+	return proc_command(number, name) == 0 && !strcmp(name, command) &&
+	       !proc_has_ended(number);
 }
 
 static void check_processes(struct umounted *u)

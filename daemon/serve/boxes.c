@@ -9,19 +9,17 @@
 #include "serve/server_int.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/log.h"
+#include "base/proc.h"
 #include "box/box.h"
 
 enum {
 	GRACE_MS = 1000,
 	LAST_GRACE_MS = 200,
-	COMM_MAX = 256,
 	STOPPED_MAX = 512, /* a message has an end */
 };
 
@@ -66,7 +64,7 @@ void boxes_each_user(struct keeper_reply *reply, boxes_user_fn fn, void *ctx)
  * ended since, as what a busy script calls does all the time. */
 static bool is_other(void *ctx, pid_t pid, const char *line, size_t n)
 {
-	return !is_one_of(ctx, pid) && !(pid && box_has_ended(pid));
+	return !is_one_of(ctx, pid) && !(pid && proc_has_ended(pid));
 }
 
 void boxes_take_out(struct server *s, const char *name,
@@ -121,16 +119,12 @@ int boxes_check_others(struct server *s, const struct envs_entry *entry,
 /* What a process is called, and whether it is the database's. */
 static void put_stopped(struct msg *done, pid_t pid, const struct box_db *db)
 {
-	_cleanup_buf_ struct buf name = {0};
-	char path[32], line[64];
+	char name[PROC_COMMAND_BYTES], line[128];
 
-	(void)snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
-	if (io_read_file(AT_FDCWD, path, COMM_MAX, &name) < 0 ||
-	    !buf_str(&name))
+	if (proc_command(pid, name) < 0)
 		return; /* it has ended by itself */
-	(void)snprintf(line, sizeof line, "%d %s %.*s", (int)pid,
-		       pid == db->pid ? "database" : "process",
-		       (int)strcspn(buf_str(&name), "\n"), buf_str(&name));
+	(void)snprintf(line, sizeof line, "%d %s %s", (int)pid,
+		       pid == db->pid ? "database" : "process", name);
 	msg_put_str(done, CTL_TAG_STOPPED, line);
 }
 

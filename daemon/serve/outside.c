@@ -13,7 +13,6 @@
 #include "serve/server_int.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,14 +20,13 @@
 #include <sys/pidfd.h>
 
 #include "base/clock.h"
-#include "base/io.h"
 #include "base/log.h"
+#include "base/proc.h"
 
 enum {
 	ROUNDS = 5,
 	HOLDERS_MAX = 200, /* as many as a list has */
 	CALLERS_MAX = 64,
-	STAT_MAX = 4096,
 	TERM_MS = 1000,
 	KILL_MS = 2000,
 	POLL_MS = 5,
@@ -71,31 +69,18 @@ static void outside_freep(struct outside **o)
 
 /* --- who is left --------------------------------------------------------- */
 
-static pid_t parent_of(pid_t pid)
-{
-	_cleanup_buf_ struct buf text = {0};
-	char path[32];
-	const char *s;
-
-	(void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	if (io_read_file(AT_FDCWD, path, STAT_MAX, &text) < 0)
-		return 0;
-	/* PID (COMMAND) STATE PARENT */
-	s = buf_str(&text) ? strrchr(buf_str(&text), ')') : NULL;
-	return s && strlen(s) > 4 ? (pid_t)strtol(s + 4, NULL, 10) : 0;
-}
-
 static struct outside *outside_new(const char *env, pid_t asker,
 				   struct diag *diag)
 {
 	struct outside *o = calloc(1, sizeof *o);
+	struct proc_stat s;
 
 	if (!o)
 		return NULL;
 	o->env = env;
 	o->diag = diag;
 	for (pid_t pid = asker; pid > 0 && o->caller_count < CALLERS_MAX;
-	     pid = parent_of(pid))
+	     pid = proc_stat(pid, &s) < 0 ? 0 : s.parent)
 		o->callers[o->caller_count++] = pid;
 	return o;
 }

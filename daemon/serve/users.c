@@ -19,13 +19,13 @@
 #include <sys/stat.h>
 
 #include "base/io.h"
+#include "base/proc.h"
 #include "serve/mounts_int.h"
 
 enum {
 	MAX_LINES = 200,
 	MAX_SPACES = 512,
 	NAME_BYTES = 320, /* "/proc/PID/fd/" and a directory entry */
-	COMMAND_BYTES = 64,
 	MAPS_MAX = 64 << 20,
 	PATH_BYTES = 4096,
 };
@@ -203,23 +203,16 @@ static void clean(char *s)
 	}
 }
 
-static void read_command(pid_t pid, char *out, size_t size)
+static void read_command(pid_t pid, char name[PROC_COMMAND_BYTES])
 {
-	_cleanup_buf_ struct buf text = {0};
-	char name[NAME_BYTES];
-
-	(void)snprintf(out, size, "?");
-	(void)snprintf(name, sizeof name, "/proc/%d/comm", (int)pid);
-	if (io_read_file(AT_FDCWD, name, size, &text) < 0 || !buf_str(&text))
-		return;
-	(void)snprintf(out, size, "%s", (char *)text.data);
-	out[strcspn(out, "\n")] = '\0';
-	clean(out);
+	if (proc_command(pid, name) < 0)
+		(void)snprintf(name, PROC_COMMAND_BYTES, "?");
+	clean(name);
 }
 
 static bool list_one(struct search *s, pid_t pid, struct buf *out)
 {
-	char command[COMMAND_BYTES];
+	char command[PROC_COMMAND_BYTES];
 	char path[PATH_BYTES];
 	const char *copy;
 
@@ -230,7 +223,7 @@ static bool list_one(struct search *s, pid_t pid, struct buf *out)
 		(void)snprintf(path, sizeof path, "%s", copy);
 	}
 	clean(path);
-	read_command(pid, command, sizeof command);
+	read_command(pid, command);
 	buf_printf(out, "%d %s %s\n", (int)pid, command, path);
 	return true;
 }
