@@ -16,14 +16,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/openat2.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 
@@ -299,10 +297,6 @@ static int run_bubblewrap(const struct box_spec *spec, const struct view *v,
 static int check_points(const struct box_spec *spec, const struct view *v,
 			struct diag *diag)
 {
-	struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC,
-		.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH,
-	};
 	_cleanup_close_ int top =
 		open(spec->mount, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
@@ -313,14 +307,13 @@ static int check_points(const struct box_spec *spec, const struct view *v,
 
 		if (!up || strcmp(up->from, spec->mount) != 0)
 			continue;
-		fd = (int)syscall(SYS_openat2, top,
-				  s->path + strlen(up->path) + 1, &how,
-				  sizeof how);
+		fd = io_open_beneath(top, s->path + strlen(up->path) + 1,
+				     O_PATH);
 		if (fd < 0)
-			return diag_fail(diag, -errno,
+			return diag_fail(diag, fd,
 					 "%s: not in the environment, or a "
 					 "link: %s",
-					 s->path, err_text(errno));
+					 s->path, err_text(fd));
 		(void)close(fd);
 	}
 	return top < 0 ? -errno : 0;

@@ -162,7 +162,7 @@ static int open_dir(const struct call *c, const char *path, struct artifacts *a)
 	a->made = mkdirat(a->parent, a->name, 0777) == 0;
 	if (!a->made && errno != EEXIST)
 		return fail_at(c, path, err_text(errno));
-	a->dir = copyout_open(a->parent, a->name, O_RDONLY | O_DIRECTORY);
+	a->dir = io_open_beneath(a->parent, a->name, O_RDONLY | O_DIRECTORY);
 	if (a->dir == -ENOTDIR || a->dir == -ELOOP)
 		return fail_at(c, path, "not a directory, or a symbolic link");
 	if (a->dir < 0)
@@ -382,10 +382,10 @@ int artifacts_take(const struct call *c, const char *env, struct artifacts *a)
 	t->env = env;
 	t->folder = open_env(c, env);
 	(void)snprintf(stage, sizeof stage, ".cowfs-%d", (int)getpid());
-	t->stage =
-		mkdirat(a->dir, stage, 0700) < 0
-			? -errno
-			: copyout_open(a->dir, stage, O_RDONLY | O_DIRECTORY);
+	t->stage = mkdirat(a->dir, stage, 0700) < 0
+			   ? -errno
+			   : io_open_beneath(a->dir, stage,
+					     O_RDONLY | O_DIRECTORY);
 	if (t->stage < 0)
 		r = fail_taking(t, a->path, t->stage);
 	else if (t->folder < 0)

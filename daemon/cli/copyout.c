@@ -11,10 +11,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "base/io.h"
 
@@ -47,26 +45,6 @@ void copyout_fini(struct copyout *c)
 	free(c->links);
 	free(c->data);
 	buf_fini(&c->what);
-}
-
-int copyout_open(int dir, const char *name, int flags)
-{
-	struct open_how how = {
-		.flags = (uint64_t)(flags | O_CLOEXEC | O_NOFOLLOW),
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
-	};
-	long fd;
-
-	do {
-		fd = syscall(SYS_openat2, dir, name, &how, sizeof how);
-	} while (fd < 0 && (errno == EINTR || errno == EAGAIN));
-	if (fd >= 0)
-		return (int)fd;
-	if (errno != ENOSYS)
-		return -errno;
-	/* A single name: the same. */
-	fd = strchr(name, '/') ? -1 : openat(dir, name, (int)how.flags);
-	return fd < 0 ? -errno : (int)fd;
 }
 
 /* The path of a name in the tree. */
@@ -112,7 +90,7 @@ static int make_dir(struct copyout *c, struct level *l)
 		return r;
 	if (mkdirat(l->up->to, l->name, 0700) < 0)
 		return fail(c, l->up, l->name, -errno);
-	r = copyout_open(l->up->to, l->name, O_RDONLY | O_DIRECTORY);
+	r = io_open_beneath(l->up->to, l->name, O_RDONLY | O_DIRECTORY);
 	if (r < 0)
 		return fail(c, l->up, l->name, r);
 	l->to = r;
@@ -167,7 +145,7 @@ static int copy_new(struct copyout *c, struct level *l, const char *name,
 		    const struct stat *st)
 {
 	_cleanup_close_ int from =
-		copyout_open(l->from, name, O_RDONLY | O_NONBLOCK);
+		io_open_beneath(l->from, name, O_RDONLY | O_NONBLOCK);
 	_cleanup_close_ int to = -1;
 	int r;
 
@@ -220,7 +198,7 @@ static void note_link(struct copyout *c, const struct level *l,
 static bool link_old(const struct copyout *c, const struct level *l,
 		     const char *name, const char *first)
 {
-	_cleanup_close_ int fd = copyout_open(c->to, first, O_PATH);
+	_cleanup_close_ int fd = io_open_beneath(c->to, first, O_PATH);
 	char path[32];
 
 	if (fd < 0)
@@ -266,7 +244,7 @@ static int enter(struct copyout *c, struct level *up, const char *name,
 			    .to = -1,
 			    .place = *place,
 			    .is_whole = is_whole};
-	l->from = copyout_open(up->from, name, O_RDONLY | O_DIRECTORY);
+	l->from = io_open_beneath(up->from, name, O_RDONLY | O_DIRECTORY);
 	if (l->from < 0)
 		return fail(c, up, name, l->from);
 	r = fstat(l->from, &l->st) < 0 ? -errno : 0;

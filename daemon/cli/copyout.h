@@ -35,7 +35,5 @@ struct copyout {
 void copyout_fini(struct copyout *c);
 /* Copies what fits of the tree at from into c->to. */
 _must_check_ int copyout_tree(struct copyout *c, int from);
-/* Opens a name in a directory, following no link. */
-_must_check_ int copyout_open(int dir, const char *name, int flags);
 
 #endif

@@ -13,12 +13,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/err.h"
@@ -26,18 +24,6 @@
 #include "cli/number.h"
 
 enum { DEPTH_MAX = 5, FOLDERS_MAX = 5000, VERSION_MAX = 64 };
-
-static int open_below(int top, const char *path)
-{
-	struct open_how how = {
-		.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
-		.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH,
-	};
-	int fd = (int)syscall(SYS_openat2, top, *path ? path : ".", &how,
-			      sizeof how);
-
-	return fd < 0 ? -errno : fd;
-}
 
 static bool is_cluster(int dir)
 {
@@ -171,7 +157,8 @@ int db_find_dir(struct db *d, const char *arg)
 		code = search(d);
 	if (code)
 		return code;
-	d->data = open_below(d->top, d->dir);
+	d->data = io_open_beneath(d->top, *d->dir ? d->dir : ".",
+				  O_RDONLY | O_DIRECTORY);
 	if (d->data == -ELOOP)
 		return call_fail(d->c, CODE_FAILED,
 				 "%s: is a symbolic link, or below one",

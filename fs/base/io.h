@@ -27,6 +27,9 @@ _must_check_ int io_pwrite(int fd, const void *data, size_t n, uint64_t offset);
 /* Opens a regular file, created with mode 0600 where flags say so; follows no
  * link in its last part. -EFSCORRUPTED: something else has that name. */
 _must_check_ int io_open_file(int dirfd, const char *name, int flags);
+/* Opens a path below a directory; no part of it may be a link (-ELOOP) or lead
+ * out (-EXDEV), whoever changes names meanwhile. */
+_must_check_ int io_open_beneath(int dirfd, const char *path, int flags);
 /* Reads a whole small file, or what a link leads to. -EFSCORRUPTED: it is none;
  * -EFBIG: more than max bytes. */
 _must_check_ int io_read_file(int dirfd, const char *name, size_t max,

@@ -248,6 +248,28 @@ TEST(open_dir_makes_a_missing_directory_and_refuses_a_file)
 	assert_int_equal(io_open_dir(s->fd, "no/d", 0700), -ENOENT);
 }
 
+TEST(nothing_is_opened_through_a_link_or_outside)
+{
+	struct test_scratch *s = *state;
+	int dir = io_open_dir(s->fd, "d", 0700), fd;
+
+	make_file(s->fd, "f");
+	make_file(s->fd, "d/f");
+	assert_int_equal(symlinkat("f", dir, "link"), 0);
+	assert_int_equal(symlinkat("../d", dir, "up"), 0);
+	fd = io_open_beneath(s->fd, "d/f", O_RDONLY);
+	assert_true(fd >= 0);
+	(void)close(fd);
+	for (int flags = 0; flags <= O_PATH; flags += O_PATH) {
+		assert_int_equal(io_open_beneath(dir, "link", flags), -ELOOP);
+		assert_int_equal(io_open_beneath(dir, "up/f", flags), -ELOOP);
+		assert_int_equal(io_open_beneath(dir, "../f", flags), -EXDEV);
+		assert_int_equal(io_open_beneath(dir, "/dev", flags), -EXDEV);
+		assert_int_equal(io_open_beneath(dir, "no", flags), -ENOENT);
+	}
+	(void)close(dir);
+}
+
 TEST(removing_a_name_that_does_not_exist_is_no_error)
 {
 	struct test_scratch *s = *state;
@@ -425,6 +447,7 @@ int main(void)
 		RUN_SCRATCH(sync_dir_returns_the_error_of_the_call),
 		RUN_SCRATCH(
 			open_dir_makes_a_missing_directory_and_refuses_a_file),
+		RUN_SCRATCH(nothing_is_opened_through_a_link_or_outside),
 		RUN_SCRATCH(removing_a_name_that_does_not_exist_is_no_error),
 		RUN_SCRATCH(
 			a_tree_of_all_kinds_is_removed_without_following_links),
