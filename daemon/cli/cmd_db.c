@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -63,20 +62,6 @@ static void db_freep(struct db **at)
 
 /* --- the environment ----------------------------------------------------- */
 
-static int ask(struct db *d, int op, const char *name)
-{
-	_cleanup_msg_ struct msg request = {0}, done = {0};
-	int code;
-
-	msg_begin(&request, op);
-	msg_put_str(&request, op == CTL_MOUNT ? CTL_TAG_REF : CTL_TAG_NAME,
-		    name);
-	code = remote_call(d->c, &d->fd, &request, NULL, NULL, &done);
-	if (!code)
-		remote_read_env(&done, &d->env);
-	return code;
-}
-
 static int read_record(struct db *d)
 {
 	int r = box_db_read(d->c->store, d->env.name, &d->record);
@@ -88,19 +73,9 @@ static int read_record(struct db *d)
 
 int db_open(struct db *d, const char *arg)
 {
-	char name[REMOTE_NAME_BYTES];
-	int code = remote_connect_env(d->c, arg, REMOTE_WITHIN, &d->fd, name);
+	const char *name = d->env.name;
+	int code = run_env_find(d->c, arg, &d->fd, &d->env);
 
-	if (!code)
-		code = ask(d, CTL_SHOW, name);
-	if (!code && !strcmp(d->env.state, "kept")) {
-		code = ask(d, CTL_MOUNT, name);
-		if (!code)
-			code = ask(d, CTL_SHOW, name);
-	}
-	if (!code && strcmp(d->env.state, "mounted") != 0)
-		code = call_fail(d->c, CODE_BUSY, "%s: it is %s", name,
-				 d->env.state);
 	if (code)
 		return code;
 	d->lock = box_db_lock(d->c->store, name);

@@ -14,15 +14,12 @@
 #include <grp.h>
 #include <limits.h>
 #include <pwd.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "base/err.h"
 #include "base/io.h"
-#include "base/name.h"
 #include "cli/number.h"
 
 enum {
@@ -112,65 +109,20 @@ static void run_fini(struct run *r)
 
 /* --- the environment ----------------------------------------------------- */
 
-static int ask_mount(struct run *r, const char *ref,
-		     const struct ports_wish *fresh)
-{
-	_cleanup_msg_ struct msg request = {0}, done = {0};
-	int code;
-
-	msg_begin(&request, CTL_MOUNT);
-	msg_put_str(&request, CTL_TAG_REF, ref);
-	if (fresh)
-		ports_ask(&request, fresh);
-	code = remote_call(r->c, &r->fd, &request, NULL, NULL, &done);
-	if (!code)
-		remote_read_env(&done, &r->env);
-	return code;
-}
-
-static int ask_show(struct run *r, const char *name)
-{
-	_cleanup_msg_ struct msg request = {0}, done = {0};
-	int code;
-
-	msg_begin(&request, CTL_SHOW);
-	msg_put_str(&request, CTL_TAG_NAME, name);
-	code = remote_call(r->c, &r->fd, &request, NULL, NULL, &done);
-	if (!code)
-		remote_read_env(&done, &r->env);
-	return code;
-}
-
 /* Sets env, mounted. */
 static int find_env(struct run *r)
 {
 	const char *fresh = opt_value(r->c->args, RUN_NEW);
-	char name[REMOTE_NAME_BYTES];
 	int code;
 
-	if (fresh) {
-		if (!remote_has_store(r->c))
-			return call_fail(r->c, CODE_FAILED,
-					 "%s: unknown snapshot", fresh);
-		code = remote_connect(r->c, &r->fd);
-		if (!code)
-			code = ask_mount(r, fresh, &r->ports);
-		(void)snprintf(name, sizeof name, "%s", r->env.name);
-		return code ? code : ask_show(r, name);
-	}
-	code = remote_connect_env(r->c, r->c->args->args[0], REMOTE_WITHIN,
-				  &r->fd, name);
-	if (!code)
-		code = ask_show(r, name);
-	if (!code && !strcmp(r->env.state, "kept")) {
-		code = ask_mount(r, name, NULL);
-		if (!code)
-			code = ask_show(r, name);
-	}
-	if (!code && strcmp(r->env.state, "mounted") != 0)
-		code = call_fail(r->c, CODE_BUSY, "%s: it is %s", name,
-				 r->env.state);
-	return code;
+	if (!fresh)
+		return run_env_find(r->c, r->c->args->args[0], &r->fd, &r->env);
+	if (!remote_has_store(r->c))
+		return call_fail(r->c, CODE_FAILED, "%s: unknown snapshot",
+				 fresh);
+	code = remote_connect(r->c, &r->fd);
+	return code ? code
+		    : run_env_mount(r->c, &r->fd, fresh, &r->ports, &r->env);
 }
 
 /* --- the command --------------------------------------------------------- */
@@ -423,30 +375,6 @@ static int run_detached(struct run *r)
 	return code;
 }
 
-/* Ends and throws away what --new made; a command like any other. */
-static int umount_new(const struct run *r)
-{
-	const char *const argv[] = {"cowfs",  "--store",   r->c->store,
-				    "umount", r->env.name, NULL};
-	sigset_t none;
-	int state;
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		(void)sigemptyset(&none);
-		(void)sigprocmask(SIG_SETMASK, &none, NULL);
-		(void)chdir("/");
-		(void)dup2(STDERR_FILENO, STDOUT_FILENO);
-		(void)execv("/proc/self/exe", (char *const *)argv);
-		_exit(CODE_OURS);
-	}
-	while (pid > 0 && waitpid(pid, &state, 0) < 0)
-		if (errno != EINTR)
-			return CODE_OURS;
-	return pid > 0 && WIFEXITED(state) && !WEXITSTATUS(state) ? CODE_DONE
-								  : CODE_OURS;
-}
-
 static int check_usage(const struct call *c)
 {
 	const struct opt_args *a = c->args;
@@ -470,21 +398,21 @@ static int run(struct call *c)
 {
 	_cleanup_(run_fini) struct run r = {.c = c, .fd = -1};
 	const bool fresh = opt_has(c->args, RUN_NEW);
-	bool made;
-	int code, end;
+	int code;
 
 	if (check_usage(c) || ports_parse(c, RUN_NET, RUN_PORT, &r.ports) ||
 	    find_env(&r))
 		return CODE_OURS;
-	made = fresh;
 	if (run_spec_make(c, &r.env, &r.s) || find_command(&r) ||
 	    run_spec_home(c, &r.fd, &r.cmd, &r.s))
 		code = CODE_OURS;
 	else
 		code = opt_has(c->args, RUN_DETACH) ? run_detached(&r)
 						    : run_here(&r);
-	end = made ? umount_new(&r) : CODE_DONE;
-	return code ? code : end;
+	/* It is thrown away whatever came of the command. */
+	if (fresh && !run_env_umount(c, r.env.name) && !code)
+		code = CODE_OURS;
+	return code;
 }
 
 const struct verb cmd_run = {

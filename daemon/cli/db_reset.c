@@ -14,11 +14,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "base/err.h"
 #include "base/io.h"
@@ -195,43 +193,6 @@ static int restore_dir(int from, int to)
 
 /* --- the snapshot -------------------------------------------------------- */
 
-static int mount_base(struct db *d, struct remote_env *ret_env)
-{
-	_cleanup_msg_ struct msg request = {0}, done = {0};
-	int code;
-
-	msg_begin(&request, CTL_MOUNT);
-	msg_put_str(&request, CTL_TAG_REF, d->env.snapshot);
-	code = remote_call(d->c, &d->fd, &request, NULL, NULL, &done);
-	if (!code)
-		remote_read_env(&done, ret_env);
-	return code;
-}
-
-/* A command like any other; nothing was changed there. */
-static int umount_base(const struct db *d, const char *name)
-{
-	const char *const argv[] = {"cowfs",  "--store", d->c->store,
-				    "umount", name,	 NULL};
-	posix_spawn_file_actions_t actions;
-	int state = -1, r;
-	pid_t pid;
-
-	r = posix_spawn_file_actions_init(&actions);
-	if (!r)
-		r = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO,
-						     "/dev/null", O_WRONLY, 0);
-	if (!r)
-		r = posix_spawn(&pid, "/proc/self/exe", &actions, NULL,
-				(char *const *)argv, environ);
-	(void)posix_spawn_file_actions_destroy(&actions);
-	while (!r && waitpid(pid, &state, 0) < 0 && errno == EINTR)
-		;
-	return r || state ? call_fail(d->c, CODE_FAILED, "%s: does not go away",
-				      name)
-			  : CODE_DONE;
-}
-
 static int restore_from(struct db *d, const char *base)
 {
 	_cleanup_buf_ struct buf path = {0};
@@ -257,11 +218,13 @@ static int restore_from(struct db *d, const char *base)
 int db_restore(struct db *d)
 {
 	struct remote_env base = {0};
-	int code = mount_base(d, &base), end;
+	int code = run_env_mount(d->c, &d->fd, d->env.snapshot, NULL, &base);
 
 	if (code)
 		return code;
 	code = restore_from(d, base.path);
-	end = umount_base(d, base.name);
-	return code ? code : end;
+	if (run_env_umount(d->c, base.name))
+		return code;
+	return call_fail(d->c, code ? code : CODE_FAILED,
+			 "%s: does not go away", base.name);
 }

@@ -64,6 +64,22 @@ _must_check_ int run_spec_home(const struct call *c, int *fd,
 _must_check_ int run_spec_hide(const struct call *c, int *fd,
 			       struct run_spec *s);
 
+/* --- run_env.c ----------------------------------------------------------- */
+
+/* Mounts what ref names, an environment or a new one of a snapshot, with these
+ * ports (NULL: as they are); env is then all that SHOW tells. fd: to the
+ * server. */
+_must_check_ int run_env_mount(const struct call *c, int *fd, const char *ref,
+			       const struct ports_wish *ports,
+			       struct remote_env *ret_env);
+/* Connects, finds the environment that an argument names, and mounts it where
+ * it is kept. */
+_must_check_ int run_env_find(const struct call *c, const char *arg, int *fd,
+			      struct remote_env *ret_env);
+/* Ends it by a command like any other, whose output goes to standard error;
+ * false: it has not succeeded. */
+_must_check_ bool run_env_umount(const struct call *c, const char *name);
+
 /* --- run_net.c ----------------------------------------------------------- */
 
 /* Which network: by the options, or what is kept with the environment. */
