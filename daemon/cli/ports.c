@@ -8,7 +8,6 @@
  */
 #include "cli/ports.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -19,20 +18,18 @@
 
 /* --- options ------------------------------------------------------------- */
 
-static int parse_net(const struct call *c, const char *text,
-		     struct ports_wish *w)
+int ports_parse_net(const struct call *c, const char *text,
+		    enum ctl_net *ret_net)
 {
 	static const char *const names[] = {[CTL_NET_HOST] = "host",
 					    [CTL_NET_PRIVATE] = "private",
 					    [CTL_NET_NONE] = "none"};
 
-	for (size_t i = CTL_NET_HOST; text && i < ARRAY_SIZE(names); i++) {
-		if (strcmp(text, names[i]) != 0)
-			continue;
-		w->has_net = true;
-		w->net = (enum ctl_net)i;
-	}
-	return !text || w->has_net
+	*ret_net = CTL_NET_AUTO;
+	for (size_t i = CTL_NET_HOST; text && i < ARRAY_SIZE(names); i++)
+		if (!strcmp(text, names[i]))
+			*ret_net = (enum ctl_net)i;
+	return !text || *ret_net != CTL_NET_AUTO
 		       ? CODE_DONE
 		       : call_fail(c, CODE_USAGE,
 				   "--net: %s: not host, private or none",
@@ -69,8 +66,9 @@ int ports_parse(const struct call *c, size_t net_opt, size_t port_opt,
 	const struct opt_args *a = c->args;
 	struct ports_wish w = {0};
 	bool none = false;
-	int r = parse_net(c, opt_value(a, net_opt), &w);
+	int r = ports_parse_net(c, opt_value(a, net_opt), &w.net);
 
+	w.has_net = w.net != CTL_NET_AUTO;
 	for (size_t i = 0; i < a->item_count && !r; i++) {
 		if (a->items[i].opt != port_opt)
 			continue;

@@ -31,6 +31,9 @@ struct ports_wish {
 /* Reads the values of options by their numbers in the verb's table. */
 _must_check_ int ports_parse(const struct call *c, size_t net_opt,
 			     size_t port_opt, struct ports_wish *ret_wish);
+/* Reads the value of --net; CTL_NET_AUTO when there is none. */
+_must_check_ int ports_parse_net(const struct call *c, const char *text,
+				 enum ctl_net *ret_net);
 void ports_ask(struct msg *m, const struct ports_wish *w);
 
 /* What a row of LIST or SHOW, or the answer to PORTS, says. */

@@ -10,26 +10,8 @@
 #include "cli/run.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/err.h"
-
-static int read_net(const struct call *c, const char *text,
-		    enum box_net *ret_net)
-{
-	static const char *const names[] = {[BOX_NET_HOST] = "host",
-					    [BOX_NET_NONE] = "none",
-					    [BOX_NET_PRIVATE] = "private"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (strcmp(text, names[i]) != 0)
-			continue;
-		*ret_net = (enum box_net)i;
-		return CODE_DONE;
-	}
-	return call_fail(c, CODE_USAGE, "--net: %s: not host, private or none",
-			 text);
-}
 
 static int find_allowed(const struct call *c, struct run_spec *s)
 {
@@ -65,15 +47,17 @@ int run_net_find(const struct call *c, const struct ports_row *kept,
 					    [CTL_NET_HOST] = BOX_NET_HOST,
 					    [CTL_NET_PRIVATE] = BOX_NET_PRIVATE,
 					    [CTL_NET_NONE] = BOX_NET_NONE};
-	const char *net = opt_value(c->args, RUN_NET);
-	int r = CODE_DONE;
+	enum ctl_net net;
+	int r = ports_parse_net(c, opt_value(c->args, RUN_NET), &net);
 
+	if (r)
+		return r;
+	if (net == CTL_NET_AUTO && kept->net < ARRAY_SIZE(nets))
+		net = kept->net;
 	s->ports = *kept;
-	s->spec.net = nets[kept->net < ARRAY_SIZE(nets) ? kept->net : 0];
-	s->any_net = !net && kept->net == CTL_NET_AUTO;
-	if (net)
-		r = read_net(c, net, &s->spec.net);
-	return r ? r : find_allowed(c, s);
+	s->spec.net = nets[net];
+	s->any_net = net == CTL_NET_AUTO;
+	return find_allowed(c, s);
 }
 
 /* What it has to have leased before it starts. */
