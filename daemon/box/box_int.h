@@ -85,9 +85,6 @@ void view_options(const struct view *v, struct buf *options);
 const struct view_step *view_above(const struct view *v, size_t count,
 				   const char *path);
 
-/* Whether path is dir or lies in it. */
-bool view_is_below(const char *path, const char *dir);
-
 /* --- host.c, home.c ------------------------------------------------------ */
 
 /* Everything of the host that a sandbox shows or hides. */

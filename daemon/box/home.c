@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 
 #include "base/io.h"
+#include "base/name.h"
 
 enum { SETTINGS_MAX = 1 << 20 };
 
@@ -156,12 +157,12 @@ static bool may_show(const struct box_spec *spec, const char *dir)
 	static const char *const never[] = {
 		"/tmp", "/var/tmp", "/run", "/home", "/root", "/dev", "/proc"};
 
-	if (view_is_below(spec->home, dir) || view_is_below(spec->at, dir) ||
-	    view_is_below(spec->store, dir) || view_is_below(dir, spec->store))
+	if (name_below(spec->home, dir) || name_below(spec->at, dir) ||
+	    name_below(spec->store, dir) || name_below(dir, spec->store))
 		return false;
 	for (size_t i = 0; i < spec->hidden_count; i++)
-		if (view_is_below(dir, spec->hidden[i]) ||
-		    view_is_below(spec->hidden[i], dir))
+		if (name_below(dir, spec->hidden[i]) ||
+		    name_below(spec->hidden[i], dir))
 			return false;
 	for (size_t i = 0; i < ARRAY_SIZE(never); i++)
 		if (!strcmp(dir, never[i]))
@@ -194,11 +195,11 @@ static void add_path(const struct box_spec *spec, struct view *v,
 	struct stat st;
 
 	if (!real || stat(real, &st) < 0 || !S_ISDIR(st.st_mode) ||
-	    view_is_below(real, spec->at) || !may_show(spec, real))
+	    name_below(real, spec->at) || !may_show(spec, real))
 		return;
 	up = NULL;
 	for (size_t i = 0; i < v->count; i++)
-		if (view_is_below(real, v->steps[i].path) &&
+		if (name_below(real, v->steps[i].path) &&
 		    (!up || strlen(v->steps[i].path) >= strlen(up->path)))
 			up = &v->steps[i];
 	if (up && up->kind == VIEW_RO)
@@ -231,10 +232,10 @@ static bool is_covered(const struct view *v, const char *home, const char *path)
 	const struct view_step *up = NULL;
 
 	for (size_t i = 0; i < v->count; i++)
-		if (view_is_below(path, v->steps[i].path) &&
+		if (name_below(path, v->steps[i].path) &&
 		    (!up || strlen(v->steps[i].path) >= strlen(up->path)))
 			up = &v->steps[i];
-	return up && up->kind == VIEW_RO && view_is_below(up->path, home);
+	return up && up->kind == VIEW_RO && name_below(up->path, home);
 }
 
 /* A cache that lies in a tool chain (pnpm's store) is the environment's own
@@ -272,9 +273,8 @@ void home_view(const struct box_spec *spec, const char *home, struct view *v)
 	}
 	view_add(v, VIEW_RW, home, folder);
 	/* By its other name, too, where that leads nowhere else. */
-	if (strcmp(home, spec->home) != 0 &&
-	    (view_is_below(spec->home, "/home") ||
-	     view_is_below(spec->home, "/root")))
+	if (strcmp(home, spec->home) != 0 && (name_below(spec->home, "/home") ||
+					      name_below(spec->home, "/root")))
 		view_add(v, VIEW_RW, spec->home, folder);
 	add_tools(home, v);
 	add_npm(home, v);

@@ -23,6 +23,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/name.h"
+
 /* Top folders that are not bound. */
 static const char *const left_out[] = {
 	"proc", "dev", "tmp", "run", "home", "root", "lost+found",
@@ -141,7 +143,7 @@ static int mirror(struct view *v, const char *path, size_t exists)
 	/* What is private or in memory has room as it is. */
 	for (size_t i = v->count; i-- > 0;) {
 		up = &v->steps[i];
-		if (!view_is_below(dir, up->path))
+		if (!name_below(dir, up->path))
 			continue;
 		if (up->kind != VIEW_RO)
 			return 0;
@@ -149,7 +151,7 @@ static int mirror(struct view *v, const char *path, size_t exists)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(left_out); i++)
 		if (!strncmp(dir + 1, left_out[i], strlen(left_out[i])) &&
-		    view_is_below(dir + 1, left_out[i]))
+		    name_below(dir + 1, left_out[i]))
 			return 0;
 	view_add(v, VIEW_EMPTY, dir, NULL)->keep = true;
 	return add_entries(v, dir, NULL);
@@ -160,7 +162,7 @@ static void add_resolver(struct view *v)
 {
 	_cleanup_free_ char *real = realpath("/etc/resolv.conf", NULL);
 
-	if (real && view_is_below(real, "/run"))
+	if (real && name_below(real, "/run"))
 		view_add(v, VIEW_RO, real, NULL);
 }
 
@@ -241,7 +243,7 @@ int host_view(const struct box_spec *spec, struct view *v)
 	add_hidden(spec, v);
 	add_private(v);
 	r = mirror(v, home, home_exists);
-	if (!r && !view_is_below(home, at))
+	if (!r && !name_below(home, at))
 		home_view(spec, home, v);
 	if (!r)
 		r = mirror(v, at, at_exists);

@@ -18,6 +18,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/name.h"
+
 void view_fini(struct view *v)
 {
 	for (size_t i = 0; i < v->count; i++) {
@@ -26,15 +28,6 @@ void view_fini(struct view *v)
 	}
 	free(v->steps);
 	*v = (struct view){0};
-}
-
-bool view_is_below(const char *path, const char *dir)
-{
-	size_t n = strlen(dir);
-
-	if (n == 1)
-		return true;
-	return !strncmp(path, dir, n) && (!path[n] || path[n] == '/');
 }
 
 static bool grow(struct view *v)
@@ -76,29 +69,15 @@ void view_hide(struct view *v, const char *path)
 	struct stat st;
 
 	/* Who hid "/" or the programs would have nothing left. */
-	if (!real || lstat(real, &st) < 0 || view_is_below("/usr/bin", real))
+	if (!real || lstat(real, &st) < 0 || name_below("/usr/bin", real))
 		return;
 	view_add(v, VIEW_EMPTY, real, NULL)->is_file = !S_ISDIR(st.st_mode);
-}
-
-/* By components: "/a/b" comes before "/a-b". */
-static int compare_paths(const char *a, const char *b)
-{
-	for (; *a && *a == *b; a++, b++)
-		;
-	if (*a == *b)
-		return 0;
-	if (!*a || !*b)
-		return *a ? 1 : -1;
-	if (*a == '/' || *b == '/')
-		return *a == '/' ? -1 : 1;
-	return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
 }
 
 static int compare_steps(const void *a, const void *b)
 {
 	const struct view_step *x = a, *y = b;
-	int r = compare_paths(x->path, y->path);
+	int r = name_compare_paths(x->path, y->path);
 
 	if (r)
 		return r;
@@ -119,8 +98,7 @@ const struct view_step *view_above(const struct view *v, size_t count,
 	while (count-- > 0) {
 		const struct view_step *s = &v->steps[count];
 
-		if (strlen(s->path) < strlen(path) &&
-		    view_is_below(path, s->path))
+		if (strlen(s->path) < strlen(path) && name_below(path, s->path))
 			return s;
 	}
 	return NULL;

@@ -19,6 +19,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/name.h"
 #include "cli/copyout.h"
 #include "cli/logs.h"
 #include "cli/path.h"
@@ -149,8 +150,7 @@ static bool is_ours(const struct call *c, int dir)
 	(void)snprintf(link, sizeof link, "/proc/self/fd/%d", dir);
 	n = readlink(link, path, sizeof path - 1);
 	path[MAX(n, 0)] = 0;
-	if (store && !strncmp(path, store, strlen(store)) &&
-	    (path[strlen(store)] == '/' || !path[strlen(store)]))
+	if (store && name_below(path, store))
 		return true;
 	return fstatfs(dir, &st) == 0 && st.f_type == FUSE_SUPER_MAGIC &&
 	       place_is_inside(path);

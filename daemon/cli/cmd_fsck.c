@@ -213,7 +213,7 @@ static int check_both(struct check *k, const char *name, bool repair)
 	char home[NAME_MAX_ENV + 1];
 	int r = check_env(k, name, repair);
 
-	(void)snprintf(home, sizeof home, "%.64s" NAME_HOME, name);
+	name_of_home(name, home);
 	if (r == 0)
 		r = check_env(k, home, repair);
 	k->env = NULL;

@@ -21,6 +21,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/name.h"
 #include "cli/number.h"
 
 enum { DEPTH_MAX = 5, FOLDERS_MAX = 5000, VERSION_MAX = 64 };
@@ -110,25 +111,15 @@ static int search(struct db *d)
 	return code;
 }
 
-/* What comes after a folder in a path, or NULL. */
-static const char *below(const char *path, const char *dir)
-{
-	const size_t n = strlen(dir);
-
-	if (n < 2 || strncmp(path, dir, n) != 0 || (path[n] && path[n] != '/'))
-		return NULL;
-	return path + n;
-}
-
 static int take_arg(struct db *d, const char *arg)
 {
 	const char *rest = arg;
 	size_t n;
 
 	if (*arg == '/') {
-		rest = below(arg, d->env.path);
-		if (!rest)
-			rest = below(arg, d->env.source);
+		rest = name_below(arg, d->env.path);
+		if (!rest && d->env.source[0] && d->env.source[1])
+			rest = name_below(arg, d->env.source);
 	}
 	if (!rest)
 		return call_fail(d->c, CODE_USAGE, "%s: not in the environment",

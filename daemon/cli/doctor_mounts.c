@@ -30,6 +30,7 @@
 
 #include "base/clock.h"
 #include "base/io.h"
+#include "base/name.h"
 #include "cli/remote.h"
 
 enum {
@@ -175,9 +176,9 @@ static bool is_held(const struct holders *h, unsigned minor)
 
 static bool is_below(const char *path, const char *dir)
 {
-	size_t n = strlen(dir);
+	const char *rest = name_below(path, dir);
 
-	return !strncmp(path, dir, n) && path[n] == '/';
+	return rest && *rest;
 }
 
 static bool is_dead(const struct doctor *d, const struct holders *h,

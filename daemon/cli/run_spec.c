@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/name.h"
 #include "cli/mountinfo.h"
 #include "cli/number.h"
 #include "cli/path.h"
@@ -95,17 +96,6 @@ static int find_place(const struct call *c, const struct remote_env *e,
 	return CODE_DONE;
 }
 
-/* Whether path is dir or in it; rest is what comes after dir. */
-static bool is_below(const char *path, const char *dir, const char **rest)
-{
-	const size_t n = strlen(dir);
-
-	if (n < 2 || strncmp(path, dir, n) != 0 || (path[n] && path[n] != '/'))
-		return false;
-	*rest = path + n;
-	return true;
-}
-
 /* The caller's working directory, as it is called in there. */
 static int find_cwd(const struct call *c, const struct remote_env *e,
 		    struct run_spec *s)
@@ -113,16 +103,18 @@ static int find_cwd(const struct call *c, const struct remote_env *e,
 	_cleanup_free_ char *cwd = getcwd(NULL, 0);
 	_cleanup_free_ char *source = NULL;
 	_cleanup_buf_ struct buf b = {0};
-	const char *rest = "";
+	const char *rest = NULL;
 	size_t exists;
 
 	if (e->source[0] == '/' &&
 	    box_resolve(e->source, &source, &exists) == -ENOMEM)
 		return call_fail_err(c, -ENOMEM, NULL, "run");
-	if (cwd && !is_below(cwd, e->path, &rest) &&
-	    !(source && is_below(cwd, source, &rest)))
-		rest = "";
-	buf_printf(&b, "%s%s", s->at, rest);
+	if (cwd)
+		rest = name_below(cwd, e->path);
+	/* Everything is below "/", which appears elsewhere. */
+	if (cwd && !rest && source && source[1])
+		rest = name_below(cwd, source);
+	buf_printf(&b, "%s%s", s->at, rest ? rest : "");
 	s->cwd = buf_str(&b) ? strdup(buf_str(&b)) : NULL;
 	return s->cwd ? CODE_DONE : call_fail_err(c, -ENOMEM, NULL, "run");
 }
@@ -269,10 +261,8 @@ struct hiding {
 
 static void hide(struct hiding *h, const char *path)
 {
-	const char *rest;
-
 	/* The store is hidden as a whole. */
-	if (path[0] == '/' && !is_below(path, h->store, &rest))
+	if (path[0] == '/' && !name_below(path, h->store))
 		buf_put(h->out, path, strlen(path) + 1);
 }
 

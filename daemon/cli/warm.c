@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
+#include "base/name.h"
 
 static void put_names(struct buf *b)
 {
@@ -71,10 +72,8 @@ int warm_import(const struct call *c, const struct box_cache *cache,
 static bool is_below(const char *real, const char *dir)
 {
 	_cleanup_free_ char *top = realpath(dir, NULL);
-	const size_t n = top ? strlen(top) : 0;
 
-	return n && !strncmp(real, top, n) &&
-	       (n == 1 || !real[n] || real[n] == '/');
+	return top && name_below(real, top);
 }
 
 static void import_own(const struct call *c, const struct box_cache *cache,
@@ -82,7 +81,7 @@ static void import_own(const struct call *c, const struct box_cache *cache,
 {
 	_cleanup_free_ char *real = realpath(path, NULL);
 	struct import_options o = {.skip_unreadable = true};
-	const size_t n = strlen(home);
+	const char *rest = name_below(path, home);
 	struct import_result result;
 	char ref[STORE_REF_MAX];
 	struct stat st;
@@ -90,8 +89,7 @@ static void import_own(const struct call *c, const struct box_cache *cache,
 	if (!real || stat(real, &st) < 0 || !S_ISDIR(st.st_mode) ||
 	    is_below(real, c->store))
 		return;
-	if (!strncmp(path, home, n) && path[n] == '/' &&
-	    !is_below(real, home)) {
+	if (rest && *rest && !is_below(real, home)) {
 		(void)call_fail(c, 0,
 				"--warm: %s: leads out of HOME, and is left "
 				"out",

@@ -24,15 +24,20 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/name.h"
 #include "box/box.h"
 #include "exchange/compose.h"
 #include "fuse/session.h"
 
 enum { CACHES_MAX = 64, TRIES = 3, PATH_BYTES = 160 };
 
-static void home_name(const char *env, char ret_name[NAME_MAX_ENV + 1])
+static int acquire(struct server *s, const struct envs_entry *entry,
+		   struct diag *diag, struct envs_entry **ret_home)
 {
-	(void)snprintf(ret_name, NAME_MAX_ENV + 1, "%.64s" NAME_HOME, env);
+	char name[NAME_MAX_ENV + 1];
+
+	name_of_home(entry->name, name);
+	return handlers_acquire_name(s, name, diag, ret_home);
 }
 
 /* No environment's name begins with a dot. */
@@ -192,14 +197,12 @@ static int answer(struct server *s, const struct envs_entry *entry,
 int home_handle(struct server *s, const struct ctl_peer *peer,
 		const struct msg *request, struct msg *done, struct diag *diag)
 {
-	char name[NAME_MAX_ENV + 1];
 	struct envs_entry *entry, *home;
 	int r = handlers_acquire(s, request, diag, &entry);
 
 	if (r)
 		return r;
-	home_name(entry->name, name);
-	r = handlers_acquire_name(s, name, diag, &home);
+	r = acquire(s, entry, diag, &home);
 	if (r == 0) {
 		r = answer(s, entry, home, request, done, diag);
 		envs_release(home);
@@ -213,12 +216,9 @@ int home_handle(struct server *s, const struct ctl_peer *peer,
 int homes_end(struct server *s, const struct envs_entry *entry, bool checked,
 	      struct diag *diag, struct env **ret_home)
 {
-	char name[NAME_MAX_ENV + 1];
 	struct envs_entry *home;
-	int r;
+	int r = acquire(s, entry, diag, &home);
 
-	home_name(entry->name, name);
-	r = handlers_acquire_name(s, name, diag, &home);
 	if (r)
 		return r;
 	if (home->mount.state != ENVS_NONE && !checked)
@@ -232,12 +232,9 @@ int homes_end(struct server *s, const struct envs_entry *entry, bool checked,
 int homes_kill(struct server *s, const struct envs_entry *entry, pid_t asker,
 	       struct msg *done, struct diag *diag)
 {
-	char name[NAME_MAX_ENV + 1];
 	struct envs_entry *home;
-	int r;
+	int r = acquire(s, entry, diag, &home);
 
-	home_name(entry->name, name);
-	r = handlers_acquire_name(s, name, diag, &home);
 	if (r)
 		return r;
 	if (home->mount.state == ENVS_MOUNTED)

@@ -6,6 +6,7 @@
  */
 #include "base/name.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool name_is_component(const void *name, size_t len)
@@ -51,4 +52,34 @@ bool name_is_env(const char *name)
 	const char *end = skip_label(name);
 
 	return end && (!*end || !strcmp(end, NAME_HOME));
+}
+
+void name_of_home(const char *env, char ret_name[NAME_MAX_ENV + 1])
+{
+	(void)snprintf(ret_name, NAME_MAX_ENV + 1, "%.*s" NAME_HOME,
+		       NAME_MAX_LABEL, env);
+}
+
+const char *name_below(const char *path, const char *dir)
+{
+	const size_t n = strlen(dir);
+
+	if (!strcmp(dir, "/"))
+		return path;
+	if (!n || strncmp(path, dir, n) != 0 || (path[n] && path[n] != '/'))
+		return NULL;
+	return path + n;
+}
+
+int name_compare_paths(const char *a, const char *b)
+{
+	for (; *a && *a == *b; a++, b++)
+		;
+	if (*a == *b)
+		return 0;
+	if (!*a || !*b)
+		return *a ? 1 : -1;
+	if (*a == '/' || *b == '/')
+		return *a == '/' ? -1 : 1;
+	return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * name.h - which names are legal.
+ * name.h - which names are legal, and how paths relate to each other.
  *
  * Contract
  *   Threads     any
@@ -26,5 +26,15 @@ bool name_is_component(const void *name, size_t len);
 bool name_is_label(const char *name);
 /* An environment, or the HOME of one, which is its name and NAME_HOME. */
 bool name_is_env(const char *name);
+/* Writes the name of an environment's HOME. */
+void name_of_home(const char *env, char ret_name[NAME_MAX_ENV + 1]);
+
+/* What comes after dir in a path that is dir or lies in it, "" or "/...", and
+ * of
+ * "/" the path itself; else NULL, and of "". Both are clean: no "//", no '/' at
+ * the end. */
+const char *name_below(const char *path, const char *dir);
+/* Orders paths by components, as trees are: "a/b" before "a-b". */
+int name_compare_paths(const char *a, const char *b);
 
 #endif

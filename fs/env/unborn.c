@@ -137,7 +137,7 @@ static int clear_home(struct store *s, const char *name)
 {
 	char home[NAME_MAX_ENV + 1];
 
-	(void)snprintf(home, sizeof home, "%.64s" NAME_HOME, name);
+	name_of_home(name, home);
 	return clear_one(s, home);
 }
 

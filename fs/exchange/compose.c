@@ -31,21 +31,10 @@ struct composing {
 	struct buf links;   /* struct links_entry each */
 };
 
-/* By components, as trees are sorted: "a/b" before "a-b". */
 static int compare(const void *a, const void *b)
 {
-	const char *x = ((const struct compose_part *)a)->path;
-	const char *y = ((const struct compose_part *)b)->path;
-
-	for (; *x && *x == *y; x++, y++)
-		;
-	if (*x == *y)
-		return 0;
-	if (!*x || !*y)
-		return *x ? 1 : -1;
-	if (*x == '/' || *y == '/')
-		return *x == '/' ? -1 : 1;
-	return (unsigned char)*x < (unsigned char)*y ? -1 : 1;
+	return name_compare_paths(((const struct compose_part *)a)->path,
+				  ((const struct compose_part *)b)->path);
 }
 
 /* --- hard links ---------------------------------------------------------- */

@@ -91,7 +91,7 @@ static int each(const struct walk *w, DIR *d)
 		if (!name_is_label(e->d_name))
 			continue;
 		r = tell_one(w, e->d_name);
-		(void)snprintf(home, sizeof home, "%.64s" NAME_HOME, e->d_name);
+		name_of_home(e->d_name, home);
 		if (r == 0)
 			r = tell_one(w, home);
 	}

@@ -81,6 +81,42 @@ TEST(an_environment_or_its_home)
 	assert_false(name_is_env(s));
 }
 
+TEST(a_path_is_below_what_it_begins_with_by_components)
+{
+	assert_string_equal(name_below("/a/b", "/a"), "/b");
+	assert_string_equal(name_below("/a", "/a"), "");
+	assert_string_equal(name_below("/a/b", "/"), "/a/b");
+	assert_null(name_below("/ab", "/a"));
+	assert_null(name_below("/", "/a"));
+	assert_null(name_below("/b/a", "/a"));
+	assert_null(name_below("/a", ""));
+}
+
+TEST(paths_are_ordered_by_components)
+{
+	static const char *const v[] = {"",   "a",   "a/b", "a/c",
+					"a!", "a-b", "b"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(v); i++)
+		for (size_t k = 0; k < ARRAY_SIZE(v); k++) {
+			int r = name_compare_paths(v[i], v[k]);
+
+			assert_int_equal((r > 0) - (r < 0), (i > k) - (i < k));
+		}
+}
+
+TEST(the_home_of_an_environment_has_a_name_of_its_kind)
+{
+	char name[NAME_MAX_ENV + 1], env[NAME_MAX_LABEL + 1];
+
+	name_of_home("e", name);
+	assert_string_equal(name, "e" NAME_HOME);
+	memset(env, 'l', sizeof env);
+	env[NAME_MAX_LABEL] = '\0';
+	name_of_home(env, name);
+	assert_true(name_is_env(name) && !name_is_label(name));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -90,6 +126,9 @@ int main(void)
 		RUN(a_label_has_1_to_64_of_its_letters),
 		RUN(a_label_starts_with_a_letter_digit_or_underscore),
 		RUN(an_environment_or_its_home),
+		RUN(a_path_is_below_what_it_begins_with_by_components),
+		RUN(paths_are_ordered_by_components),
+		RUN(the_home_of_an_environment_has_a_name_of_its_kind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
