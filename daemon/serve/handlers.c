@@ -71,13 +71,13 @@ int handlers_acquire(struct server *s, const struct msg *request,
 
 /* --- list and show ------------------------------------------------------- */
 
-static int put_row(struct server *s, const char *name, struct env_info *info,
-		   struct msg *m)
+static int put_row(struct server *s, const struct buf *leases, const char *name,
+		   struct env_info *info, struct msg *m)
 {
 	struct envs_look look;
 
 	envs_peek(s->envs, name, &look);
-	return list_put_row(s->store, name, &look, info, m);
+	return list_put_row(s->store, leases, name, &look, info, m);
 }
 
 static int list_handle(struct server *s, const struct ctl_peer *peer,
@@ -85,7 +85,7 @@ static int list_handle(struct server *s, const struct ctl_peer *peer,
 		       struct diag *diag)
 {
 	_cleanup_free_ struct env_info *info = calloc(1, sizeof *info);
-	_cleanup_buf_ struct buf names = {0};
+	_cleanup_buf_ struct buf names = {0}, leases = {0};
 	_cleanup_msg_ struct msg row = {0};
 	int r = info ? store_env_names(s->store, 0, &names) : -ENOMEM;
 
@@ -95,12 +95,15 @@ static int list_handle(struct server *s, const struct ctl_peer *peer,
 		diag_add(diag, "cannot list environments: %s", err_text(r));
 		return CODE_FAILED;
 	}
+	/* Without them a row tells all the rest. */
+	if (store_leases(s->store, &leases) < 0)
+		buf_clear(&leases);
 	for (size_t i = 0; i < names.len; i += NAME_MAX_LABEL + 1) {
 		const char *name = (const char *)names.data + i;
 
 		msg_begin(&row, CTL_ROW);
 		/* Gone since it was listed. */
-		if (put_row(s, name, info, &row) == -ENOENT)
+		if (put_row(s, &leases, name, info, &row) == -ENOENT)
 			continue;
 		r = msg_send(peer->fd, &row, SEND_TIMEOUT_MS);
 		if (r < 0)
@@ -153,12 +156,15 @@ static int show_handle(struct server *s, const struct ctl_peer *peer,
 		       struct diag *diag)
 {
 	_cleanup_free_ struct env_info *info = calloc(1, sizeof *info);
+	_cleanup_buf_ struct buf leases = {0};
 	struct envs_entry *entry;
 	int r = info ? handlers_acquire(s, request, diag, &entry) : -ENOMEM;
 
 	if (r)
 		return r;
-	r = put_row(s, entry->name, info, done);
+	r = store_leases(s->store, &leases);
+	if (r == 0)
+		r = put_row(s, &leases, entry->name, info, done);
 	/* A record that is gone says nothing; the environment is there. */
 	if (r == 0)
 		r = store_snapshot(s->store, &info->snapshot, put_git, done);

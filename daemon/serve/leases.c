@@ -121,32 +121,13 @@ static void unclaim(struct leases *l, const char *env, const struct lease *keep,
 	}
 }
 
-static int take_row(void *ctx, const struct lease *l)
-{
-	buf_put(ctx, l, sizeof *l);
-	return buf_error(ctx);
-}
-
-static struct lease row_at(const struct buf *rows, size_t i)
-{
-	struct lease l;
-
-	memcpy(&l, rows->data + i * sizeof l, sizeof l);
-	return l;
-}
-
-static size_t row_count(const struct buf *rows)
-{
-	return rows->len / sizeof(struct lease);
-}
-
 static int claim_all(struct leases *l)
 {
 	_cleanup_buf_ struct buf rows = {0};
-	int r = store_leases(l->store, take_row, &rows);
+	int r = store_leases(l->store, &rows);
 
-	for (size_t i = 0; r == 0 && i < row_count(&rows); i++) {
-		const struct lease row = row_at(&rows, i);
+	for (size_t i = 0; r == 0 && i < lease_count(&rows); i++) {
+		const struct lease row = lease_at(&rows, i);
 
 		if (claim(l, &row) == -ENOMEM)
 			r = -ENOMEM;
@@ -211,8 +192,8 @@ static bool is_given(const struct wanted *w, const struct lease *l)
 	for (size_t i = 0; i < w->count; i++)
 		if (is_same(&w->all[i], l))
 			return true;
-	for (size_t i = 0; i < row_count(w->rows); i++) {
-		const struct lease row = row_at(w->rows, i);
+	for (size_t i = 0; i < lease_count(w->rows); i++) {
+		const struct lease row = lease_at(w->rows, i);
 
 		if (is_same(&row, l))
 			return true;
@@ -273,8 +254,8 @@ static bool is_tested(const struct wanted *w, const struct lease *l)
 static bool find_old(struct leases *l, const struct wanted *w,
 		     struct lease *ret)
 {
-	for (size_t i = 0; i < row_count(w->rows); i++) {
-		const struct lease row = row_at(w->rows, i);
+	for (size_t i = 0; i < lease_count(w->rows); i++) {
+		const struct lease row = lease_at(w->rows, i);
 		uint16_t port;
 
 		if (row.kind != ret->kind || row.use != ret->use ||
@@ -307,8 +288,8 @@ static void keep_others(struct wanted *w, enum env_net net)
 {
 	const uint32_t uses = MAX(w->ports->count, 1U);
 
-	for (size_t i = 0; i < row_count(w->rows); i++) {
-		const struct lease row = row_at(w->rows, i);
+	for (size_t i = 0; i < lease_count(w->rows); i++) {
+		const struct lease row = lease_at(w->rows, i);
 		const bool is_port = row.kind == LEASE_PORT;
 
 		if (strcmp(row.env, w->env) != 0 ||
@@ -340,8 +321,8 @@ static bool is_known(const struct wanted *w)
 {
 	size_t own = 0, known = 0;
 
-	for (size_t i = 0; i < row_count(w->rows); i++) {
-		const struct lease row = row_at(w->rows, i);
+	for (size_t i = 0; i < lease_count(w->rows); i++) {
+		const struct lease row = lease_at(w->rows, i);
 
 		if (strcmp(row.env, w->env) != 0)
 			continue;
@@ -356,8 +337,8 @@ static bool is_known(const struct wanted *w)
 static void take_own(struct wanted *w)
 {
 	w->count = 0;
-	for (size_t i = 0; i < row_count(w->rows); i++) {
-		const struct lease row = row_at(w->rows, i);
+	for (size_t i = 0; i < lease_count(w->rows); i++) {
+		const struct lease row = lease_at(w->rows, i);
 
 		if (!strcmp(row.env, w->env) && w->count < HAVE_MAX)
 			w->all[w->count++] = row;
@@ -369,10 +350,10 @@ static void take_own(struct wanted *w)
 static int has_any(struct leases *l, const char *env)
 {
 	_cleanup_buf_ struct buf rows = {0};
-	int r = store_leases(l->store, take_row, &rows);
+	int r = store_leases(l->store, &rows);
 
-	for (size_t i = 0; r == 0 && i < row_count(&rows); i++) {
-		const struct lease row = row_at(&rows, i);
+	for (size_t i = 0; r == 0 && i < lease_count(&rows); i++) {
+		const struct lease row = lease_at(&rows, i);
 
 		if (!strcmp(row.env, env))
 			return 1;
@@ -385,7 +366,7 @@ static int have_locked(struct leases *l, struct wanted *w, enum env_net net)
 static int have_locked(struct leases *l, struct wanted *w, enum env_net net)
 {
 	_cleanup_buf_ struct buf rows = {0};
-	int r = store_leases(l->store, take_row, &rows);
+	int r = store_leases(l->store, &rows);
 
 	w->rows = &rows;
 	if (r == 0)

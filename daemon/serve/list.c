@@ -30,7 +30,7 @@ static const char *state_text(enum envs_state state)
 	return "kept";
 }
 
-int list_put_row(struct store *s, const char *name,
+int list_put_row(struct store *s, const struct buf *leases, const char *name,
 		 const struct envs_look *look, struct env_info *info,
 		 struct msg *m)
 {
@@ -51,7 +51,8 @@ int list_put_row(struct store *s, const char *name,
 	msg_put_str(m, CTL_TAG_REF, info->ref);
 	msg_put_str(m, CTL_TAG_SOURCE, info->source);
 	limits_put(&info->limits, look, m);
-	return publish_put(s, name, info, m);
+	publish_put(leases, name, info, m);
+	return 0;
 }
 
 /* --- without a server ---------------------------------------------------- */
@@ -65,8 +66,8 @@ bool serve_is_held(const char *store)
 	return fd >= 0 && io_lock(fd, LOCK_SH | LOCK_NB) == -EBUSY;
 }
 
-static int tell_one(struct store *s, const char *name, serve_row_fn fn,
-		    void *ctx)
+static int tell_one(struct store *s, const struct buf *leases, const char *name,
+		    serve_row_fn fn, void *ctx)
 {
 	_cleanup_free_ struct env_info *info = calloc(1, sizeof *info);
 	const struct envs_look look = {.state = ENVS_NONE};
@@ -78,14 +79,14 @@ static int tell_one(struct store *s, const char *name, serve_row_fn fn,
 	if (env_is_unborn(s, name))
 		return 0;
 	msg_begin(&row, CTL_ROW);
-	if (list_put_row(s, name, &look, info, &row) == -ENOENT)
+	if (list_put_row(s, leases, name, &look, info, &row) == -ENOENT)
 		return 0;
 	return fn(ctx, &row);
 }
 
 int serve_list(const char *store, serve_row_fn fn, void *ctx, struct diag *diag)
 {
-	_cleanup_buf_ struct buf names = {0};
+	_cleanup_buf_ struct buf names = {0}, leases = {0};
 	struct store *s = NULL;
 	int r = store_open(store, 0, diag, &s);
 
@@ -97,8 +98,11 @@ int serve_list(const char *store, serve_row_fn fn, void *ctx, struct diag *diag)
 	if (r < 0)
 		r = diag_fail(diag, r, "cannot list environments: %s",
 			      err_text(r));
+	/* Without them a row tells all the rest. */
+	if (store_leases(s, &leases) < 0)
+		buf_clear(&leases);
 	for (size_t i = 0; r == 0 && i < names.len; i += NAME_MAX_LABEL + 1)
-		r = tell_one(s, (const char *)names.data + i, fn, ctx);
+		r = tell_one(s, &leases, (const char *)names.data + i, fn, ctx);
 	store_close(s);
 	return r;
 }

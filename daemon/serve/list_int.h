@@ -13,10 +13,10 @@
 #include "ctl/proto.h"
 #include "serve/envs_int.h"
 
-/* Adds what the store says of an environment, and what look does of its mount.
- * info is filled. */
-_must_check_ int list_put_row(struct store *s, const char *name,
-			      const struct envs_look *look,
+/* Adds what the store says of an environment, all its leases among it, and what
+ * look does of its mount. info is filled. */
+_must_check_ int list_put_row(struct store *s, const struct buf *leases,
+			      const char *name, const struct envs_look *look,
 			      struct env_info *info, struct msg *m);
 
 #endif

@@ -83,31 +83,20 @@ static bool is_same(const struct env_info *a, const struct publish_wish *w)
 			 w->ports.count * sizeof *w->ports.v)));
 }
 
-struct putting {
-	const char *env;
-	struct msg *m;
-};
-
-static int put_lease(void *ctx, const struct lease *l)
+void publish_put(const struct buf *leases, const char *name,
+		 const struct env_info *info, struct msg *m)
 {
-	const struct putting *p = ctx;
-
-	if (!strcmp(l->env, p->env))
-		msg_put_u64(p->m, CTL_TAG_LEASE,
-			    ctl_lease_pack(l->kind, l->use, l->number));
-	return 0;
-}
-
-int publish_put(struct store *s, const char *name, const struct env_info *info,
-		struct msg *m)
-{
-	struct putting p = {.env = name, .m = m};
-
 	if (info->net != ENV_NET_AUTO)
 		msg_put_u64(m, CTL_TAG_NET, info->net);
 	for (uint32_t i = 0; i < info->ports.count; i++)
 		msg_put_u64(m, CTL_TAG_PORT, info->ports.v[i]);
-	return store_leases(s, put_lease, &p);
+	for (size_t i = 0; i < lease_count(leases); i++) {
+		const struct lease l = lease_at(leases, i);
+
+		if (!strcmp(l.env, name))
+			msg_put_u64(m, CTL_TAG_LEASE,
+				    ctl_lease_pack(l.kind, l.use, l.number));
+	}
 }
 
 /* --- changing ------------------------------------------------------------ */
@@ -179,6 +168,7 @@ int publish_handle(struct server *s, const struct ctl_peer *peer,
 		   struct diag *diag)
 {
 	_cleanup_free_ struct env_info *info = calloc(1, sizeof *info);
+	_cleanup_buf_ struct buf leases = {0};
 	const bool renew =
 		msg_get_u64(request, CTL_TAG_FLAGS, 0) & CTL_FLAG_DATABASE;
 	struct envs_entry *entry;
@@ -195,7 +185,9 @@ int publish_handle(struct server *s, const struct ctl_peer *peer,
 				w.has_net ? w.net : info->net, &info->ports,
 				renew ? LEASES_DATABASE : LEASES_MISSING, diag);
 	if (r == 0)
-		r = publish_put(s->store, entry->name, info, done);
+		r = store_leases(s->store, &leases);
+	if (r == 0)
+		publish_put(&leases, entry->name, info, done);
 	envs_release(entry);
 	if (r < 0 && !diag_line(diag, 0))
 		diag_add(diag, "ports: %s", err_text(r));

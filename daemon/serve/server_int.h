@@ -98,9 +98,9 @@ void publish_renew(struct server *s, const char *name,
 _must_check_ int publish_change(struct server *s, const char *name,
 				const struct publish_wish *w,
 				struct diag *diag);
-/* Adds network, ports and leases to a row. */
-_must_check_ int publish_put(struct store *s, const char *name,
-			     const struct env_info *info, struct msg *m);
+/* Adds network, ports and, of all leases, its own to a row. */
+void publish_put(const struct buf *leases, const char *name,
+		 const struct env_info *info, struct msg *m);
 
 int home_handle(struct server *s, const struct ctl_peer *peer,
 		const struct msg *request, struct msg *done, struct diag *diag);

@@ -96,38 +96,12 @@ static int take(void *ctx, struct index_key key, struct index_key value)
 	return buf_error(all);
 }
 
-static int read_all(struct store *s, struct buf *all)
+int store_leases(struct store *s, struct buf *rows)
 {
 	_cleanup_index_txn_ struct index_txn t = {0};
 	int r = index_txn_begin(s->index, false, &t);
 
-	return r < 0 ? r : index_each(&t, INDEX_LEASES, take, all);
-}
-
-static struct lease at(const struct buf *all, size_t i)
-{
-	struct lease l;
-
-	memcpy(&l, all->data + i * sizeof l, sizeof l);
-	return l;
-}
-
-static size_t count_of(const struct buf *all)
-{
-	return all->len / sizeof(struct lease);
-}
-
-int store_leases(struct store *s, store_lease_fn fn, void *ctx)
-{
-	_cleanup_buf_ struct buf all = {0};
-	int r = read_all(s, &all);
-
-	for (size_t i = 0; r == 0 && i < count_of(&all); i++) {
-		const struct lease l = at(&all, i);
-
-		r = fn(ctx, &l);
-	}
-	return r;
+	return r < 0 ? r : index_each(&t, INDEX_LEASES, take, rows);
 }
 
 /* --- changing ------------------------------------------------------------ */
@@ -149,8 +123,8 @@ static bool is_among(const struct lease *l, const struct lease *all,
 static bool has_row(const struct buf *rows, const char *env,
 		    const struct lease *want)
 {
-	for (size_t i = 0; i < count_of(rows); i++) {
-		const struct lease l = at(rows, i);
+	for (size_t i = 0; i < lease_count(rows); i++) {
+		const struct lease l = lease_at(rows, i);
 
 		if (is_same(&l, want) && !strcmp(l.env, env))
 			return true;
@@ -165,8 +139,8 @@ static int drop_others(struct index_txn *t, const struct buf *rows,
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < count_of(rows); i++) {
-		const struct lease l = at(rows, i);
+	for (size_t i = 0; r == 0 && i < lease_count(rows); i++) {
+		const struct lease l = lease_at(rows, i);
 		uint8_t key[LEASE_KEY_BYTES];
 
 		if (strcmp(l.env, env) != 0 || is_among(&l, all, count))
@@ -222,8 +196,8 @@ static int sweep(struct store *s, bool dry_run, size_t *ret_count)
 
 	if (r == 0)
 		r = index_each(&t, INDEX_LEASES, take, &rows);
-	for (size_t i = 0; r == 0 && i < count_of(&rows); i++) {
-		const struct lease l = at(&rows, i);
+	for (size_t i = 0; r == 0 && i < lease_count(&rows); i++) {
+		const struct lease l = lease_at(&rows, i);
 		uint8_t key[LEASE_KEY_BYTES];
 
 		if (!lease_is_stray(s, &l))

@@ -7,7 +7,7 @@
  * is given twice, and that an environment has one of a kind for each use.
  *
  * Contract
- *   Ownership   what a callback gets is lent for its duration
+ *   Ownership   the caller frees rows
  *   Durability  store_lease_set, _sweep: on stable storage when they return
  *   Threads     any
  *   Errors      -EFSCORRUPTED: a row makes no sense
@@ -15,9 +15,12 @@
 #ifndef COWFS_STORE_LEASES_H
 #define COWFS_STORE_LEASES_H
 
+#include "base/buf.h"
 #include "base/name.h"
 #include "object/format.h"
 #include "store/store.h"
+
+#include <string.h>
 
 enum lease_kind {
 	LEASE_PORT = 1,	   /* a TCP port of the host */
@@ -35,9 +38,19 @@ struct lease {
 	char env[NAME_MAX_LABEL + 1];
 };
 
-typedef int (*store_lease_fn)(void *ctx, const struct lease *l);
-/* Calls back for each, by kind and number; a non-zero result ends the walk. */
-_must_check_ int store_leases(struct store *s, store_lease_fn fn, void *ctx);
+/* Adds all to rows, by kind and number. */
+_must_check_ int store_leases(struct store *s, struct buf *rows);
+static inline size_t lease_count(const struct buf *rows)
+{
+	return rows->len / sizeof(struct lease);
+}
+static inline struct lease lease_at(const struct buf *rows, size_t i)
+{
+	struct lease l;
+
+	memcpy(&l, rows->data + i * sizeof l, sizeof l);
+	return l;
+}
 /* Makes these all that the environment has; none: they are free. No commit
  * when they are that already. -EEXIST: one of them is another's. */
 _must_check_ int store_lease_set(struct store *s, const char *env,

@@ -40,26 +40,18 @@ static struct lease port_of(uint32_t number, uint16_t use)
 static const struct lease address = {.kind = LEASE_ADDRESS,
 				     .number = 0x7f400001};
 
-struct seen {
-	char text[512];
-};
-
-static int see(void *ctx, const struct lease *l)
-{
-	struct seen *seen = ctx;
-	const size_t n = strlen(seen->text);
-
-	(void)snprintf(seen->text + n, sizeof seen->text - n, "%s %d %x %x\n",
-		       l->env, (int)l->kind, l->number, l->use);
-	return 0;
-}
-
 static void assert_leases(struct store *s, const char *want)
 {
-	struct seen seen = {0};
+	_cleanup_buf_ struct buf rows = {0}, text = {0};
 
-	assert_ok(store_leases(s, see, &seen));
-	assert_string_equal(seen.text, want);
+	assert_ok(store_leases(s, &rows));
+	for (size_t i = 0; i < lease_count(&rows); i++) {
+		const struct lease l = lease_at(&rows, i);
+
+		buf_printf(&text, "%s %d %x %x\n", l.env, (int)l.kind, l.number,
+			   l.use);
+	}
+	assert_string_equal(buf_str(&text), want);
 }
 
 TEST(what_is_set_is_all_that_an_environment_has)
