@@ -102,6 +102,10 @@ void box_close(struct box *b);
  * waits a second for that. */
 bool box_is_over(const struct box *b);
 
+/* Opens STORE/envs/ENV, or a folder in it: below is "" or "/NAME". */
+_must_check_ int box_env_open(const char *store, const char *env,
+			      const char *below);
+
 /* Writes the real path of a path of which an end may be missing, and the length
  * of what exists. */
 _must_check_ int box_resolve(const char *path, char **ret_real,

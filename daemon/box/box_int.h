@@ -25,6 +25,9 @@ enum { BOX_INIT_READY = 1 }; /* the byte that the first process writes */
 _must_check_ int box_folder_open(const char *store, const char *env, bool make);
 /* Finds the first process of a sandbox: its pidfd. -ESRCH: there is none. */
 _must_check_ int box_find(int folder, pid_t *ret_pid);
+/* Tells which process has a record lock on a file, 0: none. -EXDEV: one that
+ * cannot be seen from here. */
+_must_check_ int box_lock_holder(int fd, pid_t *ret_pid);
 /* Opens the file that the first process locks. */
 _must_check_ int box_lock_file(int folder);
 

@@ -317,13 +317,8 @@ static int open_dir(int at, const char *name)
 /* Opens STORE/envs/ENV/box/home. */
 static int open_plain(const char *store, const char *env)
 {
-	_cleanup_buf_ struct buf path = {0};
-	_cleanup_close_ int top = -1, box = -1;
+	_cleanup_close_ int top = box_env_open(store, env, ""), box = -1;
 
-	buf_printf(&path, "%s/envs/%s", store, env);
-	if (!buf_str(&path))
-		return -ENOMEM;
-	top = open_dir(AT_FDCWD, buf_str(&path));
 	if (top < 0)
 		return top;
 	(void)mkdirat(top, "box", 0700);

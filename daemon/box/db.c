@@ -87,30 +87,16 @@ static int read_record(int folder, struct box_db *ret_db)
 	return 0;
 }
 
-/* Opens STORE/envs/NAME/box without its lock. */
-static int open_folder(const char *store, const char *env)
-{
-	_cleanup_buf_ struct buf path = {0};
-	int fd;
-
-	buf_printf(&path, "%s/envs/%s/box", store, env);
-	if (!buf_str(&path))
-		return -ENOMEM;
-	fd = open(buf_str(&path),
-		  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
 int box_db_read(const char *store, const char *env, struct box_db *ret_db)
 {
-	_cleanup_close_ int folder = open_folder(store, env);
+	_cleanup_close_ int folder = box_env_open(store, env, "/box");
 
 	return folder < 0 ? folder : read_record(folder, ret_db);
 }
 
 int box_db_write(const char *store, const char *env, const struct box_db *db)
 {
-	_cleanup_close_ int folder = open_folder(store, env);
+	_cleanup_close_ int folder = box_env_open(store, env, "/box");
 	_cleanup_buf_ struct buf b = {0};
 
 	if (folder < 0)
@@ -142,7 +128,7 @@ int box_db_lock(const char *store, const char *env)
 
 int box_db_log(const char *store, const char *env)
 {
-	_cleanup_close_ int folder = open_folder(store, env);
+	_cleanup_close_ int folder = box_env_open(store, env, "/box");
 
 	return folder < 0 ? folder
 			  : io_open_file(folder, "db.log",

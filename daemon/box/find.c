@@ -33,19 +33,26 @@ static int lock(int fd)
 	return r;
 }
 
-int box_folder_open(const char *store, const char *env, bool make)
+int box_env_open(const char *store, const char *env, const char *below)
 {
 	_cleanup_buf_ struct buf path = {0};
-	_cleanup_close_ int parent = -1, fd = -1;
-	int r;
+	int fd;
 
-	buf_printf(&path, "%s/envs/%s", store, env);
+	buf_printf(&path, "%s/envs/%s%s", store, env, below);
 	if (!buf_str(&path))
 		return -ENOMEM;
-	parent = open(buf_str(&path),
-		      O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = open(buf_str(&path),
+		  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int box_folder_open(const char *store, const char *env, bool make)
+{
+	_cleanup_close_ int parent = box_env_open(store, env, ""), fd = -1;
+	int r;
+
 	if (parent < 0)
-		return -errno;
+		return parent;
 	if (make && mkdirat(parent, "box", 0700) < 0 && errno != EEXIST)
 		return -errno;
 	fd = openat(parent, "box",
@@ -61,8 +68,7 @@ int box_lock_file(int folder)
 	return io_open_file(folder, "lock", O_RDWR | O_CREAT);
 }
 
-/* Returns the id of the process that holds the lock, 0 when none does. */
-static int holder(int fd, pid_t *ret_pid)
+int box_lock_holder(int fd, pid_t *ret_pid)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
@@ -86,7 +92,7 @@ int box_find(int folder, pid_t *ret_pid)
 
 	if (fd < 0)
 		return fd == -ENOENT ? -ESRCH : fd;
-	r = holder(fd, &pid);
+	r = box_lock_holder(fd, &pid);
 	if (r < 0 || !pid)
 		return r < 0 ? r : -ESRCH;
 	pidfd = pidfd_open(pid, 0);
@@ -94,7 +100,7 @@ int box_find(int folder, pid_t *ret_pid)
 		return errno == ESRCH ? -ESRCH : -errno;
 	/* Between the two calls it may have ended, and its number been given
 	 * to another one; who still holds the lock had it all the time. */
-	r = holder(fd, &again);
+	r = box_lock_holder(fd, &again);
 	if (r < 0 || again != pid)
 		return r < 0 ? r : -ESRCH;
 	*ret_pid = pid;

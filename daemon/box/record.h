@@ -25,6 +25,7 @@
 #include "box/mask.h"
 
 #include <signal.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -122,6 +123,13 @@ void record_info_fini(struct record_info *i);
 _must_check_ int record_open(const char *store, const char *env);
 /* Appends the numbers of the runs (uint64_t each), sorted. */
 _must_check_ int record_list(int folder, struct buf *numbers);
+static inline uint64_t record_number(const struct buf *numbers, size_t i)
+{
+	uint64_t n;
+
+	memcpy(&n, numbers->data + i * sizeof n, sizeof n);
+	return n;
+}
 _must_check_ int record_read(int folder, uint64_t number,
 			     struct record_info *ret_info);
 /* Opens what a run wrote: stream 0 is standard output. -ENOENT: nothing. */

@@ -20,7 +20,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -265,12 +264,9 @@ static _noreturn_ void relay_main(const struct box_spec *spec, int folder,
 static pid_t find_relay(int folder)
 {
 	_cleanup_close_ int fd = io_open_file(folder, "relay", O_RDWR);
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	pid_t pid;
 
-	if (fd < 0 || fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK ||
-	    lock.l_pid < 0)
-		return 0;
-	return lock.l_pid;
+	return fd < 0 || box_lock_holder(fd, &pid) < 0 ? 0 : pid;
 }
 
 static int wait_started(int in, struct diag *diag)

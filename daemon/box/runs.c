@@ -8,6 +8,7 @@
  * folder. Numbers only grow while a record is left. Every few runs the folder
  * is looked through and the oldest ones that have ended are removed.
  */
+#include "box/box.h"
 #include "box/record_int.h"
 
 #include <errno.h>
@@ -37,22 +38,9 @@ void runs_name(char name[RUNS_NAME], uint64_t number, const char *suffix)
 	(void)snprintf(name, RUNS_NAME, "%" PRIu64 "%s", number, suffix);
 }
 
-static int open_folder(const char *store, const char *env, const char *more)
-{
-	_cleanup_buf_ struct buf path = {0};
-	int fd;
-
-	buf_printf(&path, "%s/envs/%s%s", store, env, more);
-	if (!buf_str(&path))
-		return -ENOMEM;
-	fd = open(buf_str(&path),
-		  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
 int record_open(const char *store, const char *env)
 {
-	return open_folder(store, env, "/log");
+	return box_env_open(store, env, "/log");
 }
 
 int runs_folder(const char *store, const char *env)
@@ -62,7 +50,7 @@ int runs_folder(const char *store, const char *env)
 
 	if (fd != -ENOENT)
 		return fd;
-	top = open_folder(store, env, "");
+	top = box_env_open(store, env, "");
 	if (top < 0)
 		return top;
 	if (mkdirat(top, "log", 0700) < 0 && errno != EEXIST)
@@ -102,14 +90,6 @@ int record_list(int folder, struct buf *numbers)
 	return r;
 }
 
-static uint64_t number_at(const struct buf *numbers, size_t i)
-{
-	uint64_t n;
-
-	memcpy(&n, numbers->data + i * sizeof n, sizeof n);
-	return n;
-}
-
 int runs_make(int folder, uint64_t *ret_number)
 {
 	_cleanup_buf_ struct buf all = {0};
@@ -121,7 +101,7 @@ int runs_make(int folder, uint64_t *ret_number)
 	if (r)
 		return r;
 	count = all.len / sizeof n;
-	n = count ? number_at(&all, count - 1) : 0;
+	n = count ? record_number(&all, count - 1) : 0;
 	for (int i = 0; i < TRIES; i++) {
 		runs_name(name, ++n, "");
 		fd = openat(folder, name,
@@ -195,7 +175,7 @@ void runs_prune(int folder)
 		return;
 	/* From the newest on; what does not fit any more goes. */
 	for (size_t i = all.len / sizeof(uint64_t), kept = 0; i-- > 0; kept++) {
-		const uint64_t n = number_at(&all, i);
+		const uint64_t n = record_number(&all, i);
 
 		if (!kept && n % PRUNE_EVERY != 0)
 			return;

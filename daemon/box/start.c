@@ -82,20 +82,27 @@ static void put_shape(const struct box_spec *spec, struct buf *b)
 			   spec->paths[i].path);
 }
 
+/* Reads it; false: it is one of another mount. */
+static bool read_shape(int folder, const struct buf *mount, struct buf *shape)
+{
+	enum { SHAPE_MAX = 1 << 20 };
+
+	return io_read_file(folder, "shape", SHAPE_MAX, shape) == 0 &&
+	       buf_str(shape) && shape->len >= mount->len &&
+	       !memcmp(shape->data, mount->data, mount->len);
+}
+
 /* -ESTALE: it is one of a mount that is gone. */
 static int check_shape(const struct box_spec *spec, int folder,
 		       struct diag *diag)
 {
-	enum { SHAPE_MAX = 1 << 20 };
 	_cleanup_buf_ struct buf mount = {0}, want = {0}, have = {0};
-	int r = io_read_file(folder, "shape", SHAPE_MAX, &have);
 
 	put_mounts(spec, &mount);
 	put_shape(spec, &want);
 	if (buf_error(&want) || buf_error(&mount))
 		return -ENOMEM;
-	if (r || have.len < mount.len ||
-	    memcmp(mount.data, have.data, mount.len) != 0)
+	if (!read_shape(folder, &mount, &have))
 		return -ESTALE;
 	if (want.len == have.len && !memcmp(want.data, have.data, want.len))
 		return 0;
@@ -349,6 +356,21 @@ int box_start(const struct box_spec *spec, int folder, struct diag *diag)
 	return r;
 }
 
+/* Opened anew: the folder that is locked is let go. */
+static int take(int folder, int *pidfd, pid_t pid, bool nested,
+		struct box *ret_box)
+{
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	*ret_box = (struct box){.pidfd = TAKE_FD(*pidfd),
+				.folder = fd,
+				.pid = pid,
+				.nested = nested};
+	return 0;
+}
+
 /* The folder is locked. */
 static int join(const struct box_spec *spec, int folder, struct diag *diag,
 		struct box *ret_box)
@@ -364,17 +386,7 @@ static int join(const struct box_spec *spec, int folder, struct diag *diag,
 	if (r < 0)
 		return r;
 	r = relay_start(spec, folder, pidfd, diag);
-	if (r < 0)
-		return r;
-	/* Opened anew: this one does not hold the lock. */
-	r = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (r < 0)
-		return -errno;
-	*ret_box = (struct box){.pidfd = TAKE_FD(pidfd),
-				.folder = r,
-				.pid = pid,
-				.nested = spec->nested};
-	return 0;
+	return r < 0 ? r : take(folder, &pidfd, pid, spec->nested, ret_box);
 }
 
 int box_join(const struct box_spec *spec, struct diag *diag,
@@ -408,7 +420,6 @@ static int read_look(const struct buf *shape, struct box_look *ret_look)
 int box_join_any(const struct box_spec *spec, struct box *ret_box,
 		 struct box_look *ret_look)
 {
-	enum { SHAPE_MAX = 1 << 20 };
 	_cleanup_close_ int folder =
 		box_folder_open(spec->store, spec->env, false);
 	_cleanup_close_ int pidfd = -1;
@@ -422,23 +433,13 @@ int box_join_any(const struct box_spec *spec, struct box *ret_box,
 	if (pidfd < 0)
 		return pidfd;
 	put_mount(spec, &mount);
-	r = io_read_file(folder, "shape", SHAPE_MAX, &shape);
-	if (r || !buf_str(&shape) || buf_error(&mount) ||
-	    shape.len < mount.len ||
-	    memcmp(shape.data, mount.data, mount.len) != 0)
+	if (buf_error(&mount) || !read_shape(folder, &mount, &shape))
 		return -ESRCH;
 	r = read_look(&shape, ret_look);
-	if (r)
-		return r;
-	r = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (r < 0)
-		return -errno;
-	*ret_box = (struct box){
-		.pidfd = TAKE_FD(pidfd),
-		.folder = r,
-		.pid = pid,
-		.nested = strstr((char *)shape.data, "\nnested 1\n") != NULL};
-	return 0;
+	return r ? r
+		 : take(folder, &pidfd, pid,
+			strstr((char *)shape.data, "\nnested 1\n") != NULL,
+			ret_box);
 }
 
 int box_open(const struct box_spec *spec, struct diag *diag,

@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/name.h"
+#include "box/box.h"
 #include "cli/copyout.h"
 #include "cli/logs.h"
 #include "cli/path.h"
@@ -65,23 +66,11 @@ int artifacts_check(const struct call *c, size_t opt, bool *ret_given)
 	return r;
 }
 
-static int open_env(const struct call *c, const char *env)
-{
-	_cleanup_buf_ struct buf path = {0};
-	int fd;
-
-	buf_printf(&path, "%s/envs/%s", c->store, env);
-	if (!buf_str(&path))
-		return -ENOMEM;
-	fd = open(buf_str(&path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
 int artifacts_keep(const struct call *c, size_t opt, const char *env)
 {
 	const struct opt_args *a = c->args;
 	_cleanup_buf_ struct buf text = {0};
-	_cleanup_close_ int dir = open_env(c, env);
+	_cleanup_close_ int dir = box_env_open(c->store, env, "");
 	int r = dir < 0 ? dir : 0;
 
 	for (size_t i = 0; i < a->item_count; i++)
@@ -380,7 +369,7 @@ int artifacts_take(const struct call *c, const char *env, struct artifacts *a)
 		return call_fail_err(c, -ENOMEM, NULL, env);
 	t->c = c;
 	t->env = env;
-	t->folder = open_env(c, env);
+	t->folder = box_env_open(c->store, env, "");
 	(void)snprintf(stage, sizeof stage, ".cowfs-%d", (int)getpid());
 	t->stage = mkdirat(a->dir, stage, 0700) < 0
 			   ? -errno

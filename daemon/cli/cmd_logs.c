@@ -132,14 +132,6 @@ static int list_runs(const struct logs *l, struct buf *numbers)
 	return r < 0 ? call_fail_err(l->c, r, NULL, l->env) : CODE_DONE;
 }
 
-static uint64_t number_at(const struct buf *numbers, size_t i)
-{
-	uint64_t n;
-
-	memcpy(&n, numbers->data + i * sizeof n, sizeof n);
-	return n;
-}
-
 static int find_run(struct logs *l, const char *text)
 {
 	_cleanup_buf_ struct buf all = {0};
@@ -157,7 +149,7 @@ static int find_run(struct logs *l, const char *text)
 		return call_fail(l->c, CODE_FAILED, "%s: nothing was run in it",
 				 l->env);
 	if (!r)
-		l->number = number_at(&all, all.len / sizeof l->number - 1);
+		l->number = record_number(&all, all.len / sizeof l->number - 1);
 	return r;
 }
 
@@ -288,7 +280,7 @@ static int show_list(struct logs *l)
 		_cleanup_(record_info_fini) struct record_info info = {0};
 
 		/* It may be gone, or torn by a power cut. */
-		if (record_read(l->folder, number_at(&all, i), &info) == 0)
+		if (record_read(l->folder, record_number(&all, i), &info) == 0)
 			logs_row(&o, l->env, &info, NULL);
 	}
 	return call_finish(l->c, &o, r);

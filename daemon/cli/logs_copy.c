@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "base/err.h"
@@ -23,13 +22,20 @@ struct copying {
 	int out; /* the file that is written */
 };
 
+static int create(int dir, const char *name)
+{
+	int fd = openat(dir, name,
+			O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			0666);
+
+	return fd < 0 ? -errno : fd;
+}
+
 static int write_new(int dir, const char *name, const void *data, size_t n)
 {
-	_cleanup_close_ int fd = openat(
-		dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		0666);
+	_cleanup_close_ int fd = create(dir, name);
 
-	return fd < 0 ? -errno : io_write(fd, data, n);
+	return fd < 0 ? fd : io_write(fd, data, n);
 }
 
 static int put_piece(void *ctx, int stream, const void *data, size_t n,
@@ -56,11 +62,9 @@ static int copy_stream(struct copying *c, int stream)
 		return in == -ENOENT ? 0 : in;
 	(void)snprintf(name, sizeof name, "%llu.%s",
 		       (unsigned long long)c->number, stream ? "err" : "out");
-	c->out = openat(c->to, name,
-			O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			0666);
+	c->out = create(c->to, name);
 	if (c->out < 0)
-		return -errno;
+		return c->out;
 	r = logs_read(in, stream, &at, put_piece, c);
 	if (close(c->out) < 0 && r >= 0)
 		r = -errno;
@@ -74,10 +78,10 @@ static int copy_runs(struct copying *c, const char *env,
 	int r = 0;
 
 	out_init(&o, true, OUT_LINES, logs_columns, LOGS_COLUMNS);
-	for (size_t at = 0; at < numbers->len && !r; at += sizeof c->number) {
+	for (size_t i = 0; i < numbers->len / sizeof c->number && !r; i++) {
 		_cleanup_(record_info_fini) struct record_info info = {0};
 
-		memcpy(&c->number, numbers->data + at, sizeof c->number);
+		c->number = record_number(numbers, i);
 		/* It may be torn by a power cut. */
 		if (record_read(c->from, c->number, &info) < 0)
 			continue;
