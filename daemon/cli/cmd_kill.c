@@ -63,15 +63,12 @@ static int read_signal(const struct call *c, int *ret_sig)
 /* The environment's folder, without a server: a name only. */
 static int check_env(const struct call *c, const char *name)
 {
-	_cleanup_buf_ struct buf path = {0};
-
 	if (!name_is_label(name))
 		return call_bad_name(c, name, "name of an environment");
-	buf_printf(&path, "%s/envs/%s", c->store, name);
-	if (!buf_str(&path))
-		return call_fail_err(c, -ENOMEM, NULL, name);
-	if (access(buf_str(&path), F_OK) == 0)
+	if (remote_has_env(c, name))
 		return CODE_DONE;
+	if (errno == ENOMEM)
+		return call_fail_err(c, -ENOMEM, NULL, name);
 	if (errno != ENOENT && errno != ENOTDIR)
 		return remote_fail_denied(c);
 	return call_fail(c, CODE_FAILED, "%s: unknown environment", name);

@@ -110,8 +110,6 @@ static int find_env(struct logs *l)
 /* -1: there is no folder, since there was no run. */
 static int open_folder(struct logs *l)
 {
-	_cleanup_buf_ struct buf path = {0};
-
 	l->folder = record_open(l->c->store, l->env);
 	if (l->folder >= 0)
 		return CODE_DONE;
@@ -119,8 +117,7 @@ static int open_folder(struct logs *l)
 		return remote_fail_denied(l->c);
 	if (l->folder != -ENOENT)
 		return call_fail_err(l->c, l->folder, NULL, l->env);
-	buf_printf(&path, "%s/envs/%s", l->c->store, l->env);
-	if (!buf_str(&path) || access(buf_str(&path), F_OK) == 0)
+	if (remote_has_env(l->c, l->env))
 		return CODE_DONE;
 	return call_fail(l->c, CODE_FAILED, "%s: unknown environment", l->env);
 }

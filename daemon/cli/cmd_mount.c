@@ -159,14 +159,7 @@ static void undo_mount(const struct call *c, int *fd, const char *name)
 /* Says whether the argument is an environment that exists already. */
 static bool is_environment(const struct call *c, const struct target *t)
 {
-	_cleanup_buf_ struct buf path = {0};
-	const char *text;
-
-	if (t->snapshot[0] || t->env)
-		return false;
-	buf_printf(&path, "%s/envs/%s", c->store, t->ref);
-	text = buf_str(&path);
-	return text && faccessat(AT_FDCWD, text, F_OK, 0) == 0;
+	return !t->snapshot[0] && !t->env && remote_has_env(c, t->ref);
 }
 
 static int print_mount(const struct call *c, const struct target *t,

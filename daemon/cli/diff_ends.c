@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -50,14 +49,7 @@ bool diff_has_two(const struct diff_job *j)
 
 static bool is_env(const struct call *c, const char *name)
 {
-	_cleanup_buf_ struct buf path = {0};
-	const char *text;
-
-	if (!name_is_label(name))
-		return false;
-	buf_printf(&path, "%s/envs/%s", c->store, name);
-	text = buf_str(&path);
-	return text && faccessat(AT_FDCWD, text, F_OK, 0) == 0;
+	return name_is_label(name) && remote_has_env(c, name);
 }
 
 static int open_store(struct diff_job *j)

@@ -14,25 +14,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/io.h"
 #include "base/name.h"
 #include "box/box.h"
 
 enum { GRACE_MS = 1000 };
-
-static bool is_live(const struct doctor *d, const char *name)
-{
-	for (size_t i = 0; i < d->live_names.len;) {
-		const char *s = (const char *)d->live_names.data + i;
-
-		if (!strcmp(s, name))
-			return true;
-		i += strlen(s) + 1;
-	}
-	return false;
-}
 
 static void check(struct doctor *d, const char *name)
 {
@@ -41,7 +28,7 @@ static void check(struct doctor *d, const char *name)
 	bool fixed;
 	int r;
 
-	if (is_live(d, name))
+	if (buf_has(&d->live_names, name))
 		return;
 	r = box_processes(d->c->store, name, &pids);
 	if (r < 0 && (r != -ESRCH || !box_has_groups(d->c->store, name)))

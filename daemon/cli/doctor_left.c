@@ -25,18 +25,6 @@ enum {
 	WHAT_BYTES = DIR_BYTES + 257, /* with a name in it */
 };
 
-static bool is_live(const struct doctor *d, const char *path)
-{
-	for (size_t i = 0; i < d->live.len;) {
-		const char *s = (const char *)d->live.data + i;
-
-		if (!strcmp(s, path))
-			return true;
-		i += strlen(s) + 1;
-	}
-	return false;
-}
-
 typedef void (*entry_fn)(struct doctor *d, int dirfd, const char *dir,
 			 const char *name);
 
@@ -84,7 +72,7 @@ static void check_mount_point(struct doctor *d, int dirfd, const char *dir,
 
 	(void)snprintf(what, sizeof what, "%s/%s", dir, name);
 	/* A mount is never looked at (doctor_mounts.c told about it). */
-	if (mountinfo_has(&d->mounts, what) || is_live(d, what))
+	if (mountinfo_has(&d->mounts, what) || buf_has(&d->live, what))
 		return;
 	/* Without a server nobody is just mounting there. */
 	if (d->running && !is_old(dirfd, name))

@@ -42,6 +42,17 @@ bool remote_has_store(const struct call *c)
 	return fd >= 0;
 }
 
+bool remote_has_env(const struct call *c, const char *name)
+{
+	_cleanup_buf_ struct buf path = {0};
+
+	buf_printf(&path, "%s/envs/%s", c->store, name);
+	if (buf_str(&path))
+		return access(buf_str(&path), F_OK) == 0;
+	errno = ENOMEM;
+	return false;
+}
+
 int remote_has_envs(const struct call *c)
 {
 	int fd = open_in_store(c, "envs", O_RDONLY | O_DIRECTORY);

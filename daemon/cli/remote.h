@@ -21,6 +21,8 @@ enum { REMOTE_NAME_BYTES = 65 }; /* an environment's name with its NUL */
 bool remote_has_store(const struct call *c);
 /* Whether it has environments, mounted or not: 1, 0 or an error number. */
 _must_check_ int remote_has_envs(const struct call *c);
+/* Whether there is an environment's folder; errno tells why not. */
+bool remote_has_env(const struct call *c, const char *name);
 /* Says why there are none, unless that is in order: what remote_has_envs
  * returned, or something that is no store lies where it should be. */
 _must_check_ int remote_check_envs(const struct call *c, int err);

@@ -5,12 +5,12 @@
  */
 #include "cli/umount.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/proc.h"
 #include "cli/mountinfo.h"
+#include "cli/remote.h"
 
 #define MOUNT_WORD "mount "
 
@@ -99,12 +99,9 @@ static void check_mounts(struct umounted *u)
 
 void umounted_check(struct umounted *u, const struct call *c, bool kept)
 {
-	_cleanup_buf_ struct buf path = {0};
-
 	check_processes(u);
 	check_mounts(u);
-	buf_printf(&path, "%s/envs/%s", c->store, u->env);
-	if (!kept && buf_str(&path) && access(buf_str(&path), F_OK) == 0) {
+	if (!kept && remote_has_env(c, u->env)) {
 		buf_printf(&u->remained, "environment %s", u->env);
 		buf_put_u8(&u->remained, 0);
 	}

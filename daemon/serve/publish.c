@@ -25,14 +25,6 @@ _Static_assert(CTL_NET_HOST == (int)ENV_NET_HOST &&
 
 /* --- requests and rows --------------------------------------------------- */
 
-static bool has_port(const struct env_ports *p, uint64_t port)
-{
-	for (uint32_t i = 0; i < p->count; i++)
-		if (p->v[i] == port)
-			return true;
-	return false;
-}
-
 static int fail_usage(struct diag *diag, const char *text)
 {
 	diag_add(diag, "%s", text);
@@ -55,7 +47,8 @@ int publish_read(const struct msg *m, struct publish_wish *ret_wish,
 		w.has_ports = true;
 		if (port == 0 && !w.ports.count)
 			break;
-		if (port == 0 || port > UINT16_MAX || has_port(&w.ports, port))
+		if (port == 0 || port > UINT16_MAX ||
+		    env_has_port(&w.ports, port))
 			return fail_usage(diag, "--port: not a port, or twice "
 						"the same");
 		if (w.ports.count == FORMAT_MAX_PORTS)

@@ -152,3 +152,15 @@ const char *buf_str(struct buf *b)
 	b->data[b->len] = '\0';
 	return (const char *)b->data;
 }
+
+bool buf_has(const struct buf *list, const char *s)
+{
+	for (size_t at = 0; at < list->len;) {
+		const char *one = (const char *)list->data + at;
+
+		if (!strcmp(one, s))
+			return true;
+		at += strlen(one) + 1;
+	}
+	return false;
+}

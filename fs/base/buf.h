@@ -51,5 +51,7 @@ void buf_printf(struct buf *b, const char *fmt, ...) _printf_(2, 3);
 /* Returns the content as a NUL-terminated string (NUL not counted in len), or
  * NULL when out of memory. Valid until the next change. */
 const char *buf_str(struct buf *b);
+/* Whether one of the strings, each ending in NUL, is this one. */
+bool buf_has(const struct buf *list, const char *s);
 
 #endif

@@ -77,14 +77,6 @@ static int take_limits(struct bytes *r, struct env_limits *l)
 		       : 0;
 }
 
-static bool has_port(const struct env_ports *p, uint16_t port)
-{
-	for (uint32_t i = 0; i < p->count; i++)
-		if (p->v[i] == port)
-			return true;
-	return false;
-}
-
 /* Later still. */
 static int take_net(struct bytes *r, struct env_info *info)
 {
@@ -100,7 +92,7 @@ static int take_net(struct bytes *r, struct env_info *info)
 	while (info->ports.count < count) {
 		uint16_t port = bytes_u16(r);
 
-		if (!port || has_port(&info->ports, port))
+		if (!port || env_has_port(&info->ports, port))
 			return -EDOM;
 		info->ports.v[info->ports.count++] = port;
 	}

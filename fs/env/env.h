@@ -90,6 +90,13 @@ struct env_ports {
 	uint32_t count;
 	uint16_t v[FORMAT_MAX_PORTS];
 };
+static inline bool env_has_port(const struct env_ports *p, uint64_t port)
+{
+	for (uint32_t i = 0; i < p->count; i++)
+		if (p->v[i] == port)
+			return true;
+	return false;
+}
 
 /* The checksummed file `env`; the snapshot never changes. */
 struct env_info {

@@ -183,6 +183,18 @@ TEST(str_ends_in_a_nul_that_is_not_counted)
 	assert_int_equal(strlen(buf_str(&b)), b.len);
 }
 
+TEST(a_list_has_the_strings_that_were_put_with_their_nul)
+{
+	_cleanup_buf_ struct buf b = {0};
+
+	assert_false(buf_has(&b, ""));
+	buf_put(&b, "one", 4);
+	buf_put(&b, "two", 4);
+	assert_true(buf_has(&b, "one") && buf_has(&b, "two"));
+	assert_false(buf_has(&b, "on") || buf_has(&b, "ne") ||
+		     buf_has(&b, "oneX") || buf_has(&b, ""));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +212,7 @@ int main(void)
 		RUN(printf_appends_text_of_any_length_without_its_nul),
 		RUN(printf_that_just_fills_the_room_is_whole),
 		RUN(str_ends_in_a_nul_that_is_not_counted),
+		RUN(a_list_has_the_strings_that_were_put_with_their_nul),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
