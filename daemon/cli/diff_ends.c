@@ -12,7 +12,6 @@
 #include "cli/diff_int.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "base/err.h"

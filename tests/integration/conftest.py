@@ -138,6 +138,31 @@ def tree(tmp_path):
     return top
 
 
+@pytest.fixture
+def at_home(cowfs):
+    """A store whose user has a HOME of its own, for commands in sandboxes."""
+    skip_unless(shutil.which("bwrap"), "bwrap")
+    cowfs.home = cowfs.folder / "home"
+    cowfs.home.mkdir()
+    cowfs.env["HOME"] = str(cowfs.home)
+    return cowfs
+
+
+@pytest.fixture
+def loaded(at_home, tree):
+    """The same with a snapshot of the tree."""
+    at_home.tree = tree
+    at_home.load(tree)
+    return at_home
+
+
+@pytest.fixture
+def box(loaded):
+    """The same with an environment e."""
+    loaded.point = loaded.mount("base", "e")
+    return loaded
+
+
 def make_tree(top):
     top.mkdir(parents=True)
     (top / "a.txt").write_text("alpha\n")

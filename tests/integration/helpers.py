@@ -31,6 +31,11 @@ def fewer(count):
     return count // 5 if os.environ.get("COWFS_SANITIZE") else count
 
 
+def sh(box, script, *options, **kw):
+    """In the sandbox of the environment e."""
+    return box.run("run", *options, "e", "--", "sh", "-c", script, **kw)
+
+
 def one_line_error(result):
     """One line on stderr that starts with cowfs, a second one at most for
     what to do, nothing on stdout."""

@@ -2,12 +2,9 @@
 """Servers in environments, and connections to their published ports."""
 import errno
 import os
-import shutil
 import socket
 
 import pytest
-
-from conftest import skip_unless
 
 # Serves its own name, and gives back what it is sent; by http, with node.
 NODE = """
@@ -34,12 +31,8 @@ while True:
 
 
 @pytest.fixture
-def box(cowfs, tree):
-    skip_unless(shutil.which("bwrap"), "bwrap")
-    (cowfs.folder / "home").mkdir()
-    cowfs.env["HOME"] = str(cowfs.folder / "home")
-    cowfs.load(tree)
-    return cowfs
+def box(loaded):
+    return loaded
 
 
 def holders(path):

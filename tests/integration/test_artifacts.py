@@ -13,14 +13,9 @@ from helpers import one_line_error, wait_until
 
 
 @pytest.fixture
-def box(cowfs, tree):
-    skip_unless(shutil.which("bwrap"), "bwrap")
-    home = cowfs.folder / "home"
-    home.mkdir()
-    cowfs.env["HOME"] = str(home)
-    cowfs.load(tree)
-    cowfs.out = cowfs.folder / "out"
-    return cowfs
+def box(loaded):
+    loaded.out = loaded.folder / "out"
+    return loaded
 
 
 def mount(box, *patterns, name="e"):

@@ -14,7 +14,7 @@ import time
 import pytest
 
 import mountpoint
-from cluster import BIN, BINS, USER, make_cluster, pg_ctl
+from cluster import BIN, BINS, USER, make_cluster
 from conftest import skip_unless
 from helpers import one_line_error, wait_until
 
@@ -35,17 +35,14 @@ def seed():
 
 
 @pytest.fixture
-def db(cowfs, seed, tmp_path):
+def db(at_home, seed, tmp_path):
     """An environment e whose tree has the cluster var/pg."""
-    home = cowfs.folder / "home"
-    home.mkdir()
-    cowfs.env["HOME"] = str(home)
-    cowfs.tree = tmp_path / "tree"
-    (cowfs.tree / "var").mkdir(parents=True)
-    subprocess.run(["cp", "-a", str(seed), cowfs.tree / "var/pg"], check=True)
-    cowfs.load(cowfs.tree)
-    cowfs.point = cowfs.mount("base", "e")
-    return cowfs
+    at_home.tree = tmp_path / "tree"
+    (at_home.tree / "var").mkdir(parents=True)
+    subprocess.run(["cp", "-a", str(seed), at_home.tree / "var/pg"], check=True)
+    at_home.load(at_home.tree)
+    at_home.point = at_home.mount("base", "e")
+    return at_home
 
 
 def sql(store, env, text, **kw):

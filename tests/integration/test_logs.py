@@ -11,35 +11,17 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 
 import pytest
 
 from conftest import skip_unless
-from helpers import one_line_error, wait_until
+from helpers import one_line_error, sh, wait_until
 
 HEAD, TAIL = 256 << 10, 512 << 10
 PYTHON = "/usr/bin/python3"
 LONG = f"sleep {2000000 + os.getpid()}"
-
-
-@pytest.fixture
-def box(cowfs, tree):
-    """An environment e of the tree, in a store with a HOME of its own."""
-    skip_unless(shutil.which("bwrap"), "bwrap")
-    home = cowfs.folder / "home"
-    home.mkdir()
-    cowfs.env["HOME"] = str(home)
-    cowfs.tree = tree
-    cowfs.load(tree)
-    cowfs.point = cowfs.mount("base", "e")
-    return cowfs
-
-
-def sh(box, script, *options, **kw):
-    return box.run("run", *options, "e", "--", "sh", "-c", script, **kw)
 
 
 def logs(box, *args, **kw):

@@ -62,16 +62,6 @@ def site():
     server.server_close()
 
 
-@pytest.fixture
-def box(cowfs, tree):
-    skip_unless(shutil.which("bwrap"), "bwrap")
-    (cowfs.folder / "home").mkdir()
-    cowfs.env["HOME"] = str(cowfs.folder / "home")
-    cowfs.load(tree)
-    cowfs.mount("base", "e")
-    return cowfs
-
-
 def inside(box, *argv, allow=(), env="e", **kw):
     options = [w for host in allow for w in ("--allow-host", host)]
     return box.run("run", "--net", "private", *options, env, "--", *argv, **kw)

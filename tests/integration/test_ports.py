@@ -5,7 +5,6 @@ import hashlib
 import os
 import shutil
 import signal
-import socket
 import threading
 import time
 

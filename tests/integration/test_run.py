@@ -15,31 +15,13 @@ import pytest
 
 import mountpoint
 from conftest import skip_unless
-from helpers import one_line_error, wait_until
+from helpers import one_line_error, sh, wait_until
 
 # Seconds that nothing else on the machine sleeps, other runs of this included.
 SLEEP = str(1000000 + os.getpid())
 NAP, DOZE = "1" + SLEEP, "2" + SLEEP
 # Holds no pipe that a test waits for.
 LONG = f"sleep {SLEEP} > /dev/null 2>&1"
-
-
-@pytest.fixture
-def box(cowfs, tree):
-    """An environment e of the tree, in a store with a HOME of its own."""
-    skip_unless(shutil.which("bwrap"), "bwrap")
-    home = cowfs.folder / "home"
-    home.mkdir()
-    cowfs.env["HOME"] = str(home)
-    cowfs.home = home
-    cowfs.tree = tree
-    cowfs.load(tree)
-    cowfs.point = cowfs.mount("base", "e")
-    return cowfs
-
-
-def sh(box, script, *options, **kw):
-    return box.run("run", *options, "e", "--", "sh", "-c", script, **kw)
 
 
 def sleepers(seconds):

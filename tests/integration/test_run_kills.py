@@ -4,7 +4,6 @@ import concurrent.futures
 import os
 import random
 import secrets
-import shutil
 import signal
 import time
 
@@ -12,7 +11,6 @@ import pytest
 
 import mountpoint
 import residue
-from conftest import skip_unless
 
 OPTIONS = ["--net", "none", "--memory", "1G", "--pids", "300"]
 ROUNDS = int(os.environ.get("COWFS_KILLS_ROUNDS", "5"))
@@ -20,16 +18,10 @@ SEED = int(os.environ.get("COWFS_KILLS_SEED", secrets.randbits(30)))
 
 
 @pytest.fixture
-def box(cowfs, tree):
+def box(as_root, loaded):
     """An environment with a name that nobody else's groups have."""
-    skip_unless(shutil.which("bwrap"), "bwrap")
-    skip_unless(os.geteuid() == 0, "root")
-    home = cowfs.folder / "home"
-    home.mkdir()
-    cowfs.env["HOME"] = str(home)
-    cowfs.name = "k" + secrets.token_hex(4)
-    cowfs.load(tree)
-    return cowfs
+    loaded.name = "k" + secrets.token_hex(4)
+    return loaded
 
 
 def run(box, *argv, **kw):

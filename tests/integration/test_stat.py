@@ -1,25 +1,10 @@
 # SPDX-License-Identifier: MIT
 """stat: what an environment and the processes in it take."""
 import re
-import shutil
 
-import pytest
-
-from conftest import skip_unless
 from helpers import one_line_error, wait_until
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def box(cowfs, tree):
-    skip_unless(shutil.which("bwrap"), "bwrap")
-    home = cowfs.folder / "home"
-    home.mkdir()
-    cowfs.env["HOME"] = str(home)
-    cowfs.load(tree)
-    cowfs.point = cowfs.mount("base", "e")
-    return cowfs
 
 
 def stat(box):
