@@ -13,10 +13,8 @@ Every access to a FUSE mount is made by a child under a time limit. As root.
 README.md beside this file has the method and its traps.
 """
 import argparse
-import json
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
@@ -24,6 +22,7 @@ import tempfile
 
 import lines
 import mountpoint
+import report
 
 PYTHON = sys.executable
 HEAD = """
@@ -239,14 +238,9 @@ def main():
             latency = bench.latency()
     finally:
         wrong = bench.close()
-    args.o.mkdir(parents=True, exist_ok=True)
-    text = table(synced, names, latency)
-    print(text, end="")
-    (args.o / "fsync.md").write_text(text)
-    (args.o / "fsync.json").write_text(json.dumps({
-        "v": 1, "kernel": platform.release(), "cpus": os.cpu_count(),
-        "rounds": args.rounds, "synced": synced, "names": names,
-        "stat_us": latency}, indent=1))
+    report.write(args.o, "fsync", table(synced, names, latency),
+                 rounds=args.rounds, synced=synced, names=names,
+                 stat_us=latency)
     for line in wrong:
         print(line, file=sys.stderr)
     return 1 if wrong else 0

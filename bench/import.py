@@ -16,7 +16,6 @@ import argparse
 import json
 import os
 import pathlib
-import platform
 import shutil
 import statistics
 import subprocess
@@ -27,6 +26,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests/support"))
 import mountpoint  # noqa: E402
+import report  # noqa: E402
 
 FILES = 60000
 # name: (what it is, the most it may take of the copy's time)
@@ -205,12 +205,8 @@ def main():
             lines += million(bench)
     finally:
         shutil.rmtree(bench.top, ignore_errors=True)
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "import.md").write_text("\n".join(lines) + "\n")
-    (args.out / "import.json").write_text(json.dumps(
-        {"machine": platform.platform(), "times": bench.times,
-         "stored": bench.stored}, indent=1))
-    print("\n".join(lines))
+    report.write(args.out, "import", "\n".join(lines) + "\n",
+                 times=bench.times, stored=bench.stored)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,8 @@ Every access to a FUSE mount is made by a child under a time limit. As root.
 README.md beside this file has the method and its traps.
 """
 import argparse
-import json
 import os
 import pathlib
-import platform
 import shutil
 import signal
 import statistics
@@ -29,6 +27,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests/support"))
 import mountpoint  # noqa: E402
+import report  # noqa: E402
 
 # A task is run by sh in the contender's folder; $1 is the folder with inputs.
 # It prints the seconds that it took, measured inside: starting sh is not in.
@@ -396,14 +395,9 @@ def main():
             work, more, failed = bench.work()
     finally:
         wrong = bench.close()
-    args.o.mkdir(parents=True, exist_ok=True)
-    text = table(life, work, more, failed)
-    print(text, end="")
-    (args.o / "lines.md").write_text(text)
-    (args.o / "lines.json").write_text(json.dumps({
-        "v": 1, "kernel": platform.release(), "cpus": os.cpu_count(),
-        "rounds": args.rounds, "life": life, "work": work,
-        "bytes_more": more, "failed": failed}, indent=1))
+    report.write(args.o, "lines", table(life, work, more, failed),
+                 rounds=args.rounds, life=life, work=work, bytes_more=more,
+                 failed=failed)
     for line in wrong:
         print(line, file=sys.stderr)
     return 1 if wrong else 0

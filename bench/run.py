@@ -12,17 +12,16 @@ that fails ends the run. As root, with bubblewrap and PostgreSQL.
 Prints a Markdown table, and writes it and the figures into DIR (bench/out).
 """
 import argparse
-import json
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "tests" / d) for d in ("support", "agents")]
 import mountpoint  # noqa: E402
+import report  # noqa: E402
 import project  # noqa: E402
 
 BWRAP = ["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
@@ -31,12 +30,6 @@ BWRAP = ["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
 JEST = ["npm", "test", "--silent", "--", "-t", "rates"]
 SLEEPERS = ("i=0; while [ $i -lt 200 ]; do sleep 600 >/dev/null 2>&1 & "
             "i=$((i + 1)); done")
-
-
-def took(fn):
-    start = time.perf_counter()
-    fn()
-    return (time.perf_counter() - start) * 1000
 
 
 def call(*argv, cwd=None):
@@ -49,9 +42,9 @@ def run_and_bwrap(store, rounds, found):
     store.mount("base", "one")
     store.run("run", "one", "--", "true")
     for _ in range(rounds * 5):
-        found["bwrap true"].append(took(lambda: call(*BWRAP)))
+        found["bwrap true"].append(report.took(lambda: call(*BWRAP)))
         found["run true"].append(
-            took(lambda: store.run("run", "one", "--", "true")))
+            report.took(lambda: store.run("run", "one", "--", "true")))
     store.run("umount", "one", "--discard")
 
 
@@ -62,9 +55,9 @@ def first_green(store, top, rounds, found):
         store.run("run", name, "--", *JEST, limit=120)
 
     for i in range(rounds):
-        found["origin, warm"].append(took(lambda: call(*JEST, cwd=top)))
-        found["mount and test"].append(took(lambda i=i: fresh(f"t{i}")))
-        found["again there"].append(took(
+        found["origin, warm"].append(report.took(lambda: call(*JEST, cwd=top)))
+        found["mount and test"].append(report.took(lambda i=i: fresh(f"t{i}")))
+        found["again there"].append(report.took(
             lambda i=i: store.run("run", f"t{i}", "--", *JEST, limit=120)))
         store.run("umount", f"t{i}", "--discard")
 
@@ -74,11 +67,11 @@ def database(store, rounds, found):
         name = f"d{i}"
         store.mount("base", name)
         found["db start"].append(
-            took(lambda n=name: store.run("db", "start", n)))
+            report.took(lambda n=name: store.run("db", "start", n)))
         store.run("run", name, "--detach", "--", "node", "server.js")
         store.run("run", name, "--", "sh", "-c", SLEEPERS)
         found["umount, busy"].append(
-            took(lambda n=name: store.run("umount", n, "--discard")))
+            report.took(lambda n=name: store.run("umount", n, "--discard")))
 
 
 def table(found):
@@ -116,12 +109,7 @@ def main():
         finally:
             wrong = store.close()
         assert not wrong, wrong
-    text = table(found)
-    print(text, end="")
-    args.o.mkdir(parents=True, exist_ok=True)
-    (args.o / "run.md").write_text(text)
-    (args.o / "run.json").write_text(json.dumps(
-        {"v": 1, "rounds": args.rounds, "ms": found}, indent=1))
+    report.write(args.o, "run", table(found), rounds=args.rounds, ms=found)
 
 
 if __name__ == "__main__":

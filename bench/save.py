@@ -14,7 +14,6 @@ Prints a Markdown table, and writes it and the figures into DIR (bench/out).
 Every access to a FUSE mount is made by a child under a time limit. As root.
 """
 import argparse
-import json
 import os
 import pathlib
 import resource
@@ -22,11 +21,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests/support"))
 import mountpoint  # noqa: E402
+import report  # noqa: E402
 
 GIT = dict(GIT_AUTHOR_NAME="b", GIT_AUTHOR_EMAIL="b@example.invalid",
            GIT_COMMITTER_NAME="b", GIT_COMMITTER_EMAIL="b@example.invalid",
@@ -65,12 +64,6 @@ def make(top, files):
     git("-C", top, "gc", "-q")
 
 
-def took(fn):
-    start = time.perf_counter()
-    fn()
-    return (time.perf_counter() - start) * 1000
-
-
 def cpu(store):
     """Milliseconds that our children and the server's processes have used."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -104,14 +97,15 @@ def measure(scratch, files, rounds):
                                  str(files)])
             for kind, verb in (("save", "save"), ("rescue", "umount")):
                 before = cpu(store)
-                found[kind].append(took(lambda: store.run(verb, f"e{i}")))
+                found[kind].append(
+                    report.took(lambda: store.run(verb, f"e{i}")))
                 found[kind + " cpu"].append(cpu(store) - before)
             subprocess.run(["sh", "-ec", CHANGE, "sh", str(i), str(files)],
                            cwd=clone, check=True)
-            found["git"].append(took(lambda: (
+            found["git"].append(report.took(lambda: (
                 git("-C", clone, "add", "-A"),
                 git("-C", clone, "commit", "-q", "-m", "x"))))
-            found["syncs"].append(took(lambda: three_syncs(scratch)))
+            found["syncs"].append(report.took(lambda: three_syncs(scratch)))
     finally:
         wrong = store.close()
     assert not wrong, wrong
@@ -142,12 +136,8 @@ def main():
             (pathlib.Path(scratch) / f"s{files}").mkdir()
             found[files] = measure(pathlib.Path(scratch), int(files),
                                    args.rounds)
-    text = table(found)
-    print(text, end="")
-    args.o.mkdir(parents=True, exist_ok=True)
-    (args.o / "save.md").write_text(text)
-    (args.o / "save.json").write_text(json.dumps(
-        {"v": 1, "rounds": args.rounds, "save_ms": found}, indent=1))
+    report.write(args.o, "save", table(found), rounds=args.rounds,
+                 save_ms=found)
 
 
 if __name__ == "__main__":
