@@ -113,7 +113,8 @@ static void put_row(struct umount *u, struct umounted *e,
 	const bool kept = u->flags & CTL_FLAG_KEEP;
 	const bool has = u->artifacts;
 
-	if (u->flags & CTL_FLAG_DRY_RUN)
+	/* Nobody sees the row of plain output, and looking takes time. */
+	if (u->flags & CTL_FLAG_DRY_RUN || !u->c->json)
 		return;
 	umounted_check(e, u->c, kept);
 	out_row(&u->out, (struct out_cell[ARRAY_SIZE(columns)]){

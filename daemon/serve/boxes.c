@@ -163,7 +163,7 @@ int boxes_end(struct server *s, const struct envs_entry *entry,
 		r = boxes_check_others(s, entry, diag);
 	if (r && r != -ESRCH)
 		return r;
-	if (done)
+	if (done && *ret_checked)
 		tell_stopped(s, entry->name, &pids, done);
 	r = box_end(s->path, entry->name, GRACE_MS, &ended);
 	if (r < 0) {

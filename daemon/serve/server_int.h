@@ -210,6 +210,19 @@ void umount_on_end(void *ctx);
  * ended; the environment is kept. */
 void umount_reap(struct server *s, struct envs_entry *entry);
 
+/* --- changes.c ----------------------------------------------------------- */
+
+/* What changed. */
+struct changes {
+	uint64_t paths;
+	uint64_t bytes; /* of content that is new or another */
+};
+
+_must_check_ int changes_count(struct env *env, struct changes *ret);
+/* Says what is thrown away with an environment (NULL: it cannot be read); much
+ * is not waited for to be counted. */
+void changes_say(struct env *env, const char *name, struct diag *diag);
+
 /* --- boxes.c ------------------------------------------------------------- */
 
 /* Ends the sandbox of an acquired environment; nothing when others use it, too.

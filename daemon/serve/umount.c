@@ -22,7 +22,6 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "env/delta.h"
 #include "fuse/session.h"
 
 enum {
@@ -134,34 +133,6 @@ static struct env *take_env(struct server *s, struct envs_entry *entry)
 
 /* --- deciding ----------------------------------------------------------- */
 
-/* What changed. */
-struct changes {
-	uint64_t paths;
-	uint64_t bytes; /* of content that is new or another */
-};
-
-static int count_row(void *ctx, const struct delta_row *row)
-{
-	struct changes *c = ctx;
-
-	c->paths++;
-	if (row->content_changed && row->kind != DELTA_DELETED)
-		c->bytes += row->new_size;
-	return 0;
-}
-
-static int count_changes(struct env *env, struct changes *ret)
-{
-	struct changes c = {0};
-	int r = 0;
-
-	if (!env_is_pristine(env))
-		r = delta_walk(env, 0, count_row, &c);
-	if (r == 0)
-		*ret = c;
-	return r;
-}
-
 void umount_empty_trash(void *ctx, void *arg)
 {
 	struct server *s = ctx;
@@ -217,22 +188,16 @@ static void close_kept(const char *name, struct env *env)
 static int discard(struct server *s, const char *name, struct env *env,
 		   struct diag *diag)
 {
-	struct changes c = {0};
-	int r = env ? count_changes(env, &c) : -EIO;
-	int code = throw_away(s, name, env, diag);
+	_cleanup_diag_ struct diag said = {0};
+	const char *line;
+	int code;
 
-	if (code)
-		return code;
-	if (r < 0)
-		diag_add(diag, "%s: thrown away; its changes could not be read",
-			 name);
-	else if (c.paths)
-		diag_add(diag, "%s: thrown away: %llu changed path%s, %llu "
-			       "byte%s",
-			 name, (unsigned long long)c.paths,
-			 c.paths == 1 ? "" : "s", (unsigned long long)c.bytes,
-			 c.bytes == 1 ? "" : "s");
-	return CODE_DONE;
+	changes_say(env, name, &said);
+	code = throw_away(s, name, env, diag);
+	line = diag_line(&said, 0);
+	if (!code && line)
+		diag_add(diag, "%s", line);
+	return code;
 }
 
 /* What becomes of an environment that nobody uses any more; owns env. With
@@ -249,7 +214,7 @@ static int decide(struct server *s, const char *name, struct env *env,
 		close_kept(name, env);
 		return CODE_DONE;
 	}
-	r = count_changes(env, &c);
+	r = changes_count(env, &c);
 	if (r == 0 && c.paths == 0)
 		return throw_away(s, name, env, diag);
 	close_kept(name, env);
@@ -361,11 +326,11 @@ static int count_of(struct server *s, struct envs_entry *entry,
 	int r;
 
 	if (entry->mount.state != ENVS_NONE)
-		return count_changes(env, ret);
+		return changes_count(env, ret);
 	r = env_open(s->store, entry->name, ENV_READ_ONLY, diag, &env);
 	if (r < 0)
 		return r;
-	r = count_changes(env, ret);
+	r = changes_count(env, ret);
 	env_close(env);
 	return r;
 }

@@ -63,6 +63,19 @@ def test_discard(cowfs, tree):
     wait_until(lambda: trash_is_empty(cowfs), 10, "trash is empty")
 
 
+def test_what_is_thrown_away_is_told(cowfs, tree):
+    """And of much, that it is much: nobody waits for it to be counted."""
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    cowfs.sh(point, "printf 12345 > new; rm a.txt; mkdir d")
+    err = cowfs.run("umount", "e", "--discard").err
+    assert "e: thrown away: 3 changed paths, 5 bytes" in err
+    point = cowfs.mount("base", "e")
+    cowfs.sh(point, "seq 1001 | xargs touch")
+    err = cowfs.run("umount", "e", "--discard").err
+    assert "e: thrown away: more than 1000 changed inodes" in err
+
+
 def test_discard_of_a_kept_environment(cowfs, tree):
     cowfs.load(tree)
     cowfs.sh(cowfs.mount("base", "e"), "echo x > new")
