@@ -182,6 +182,7 @@ static _noreturn_ void exec_bubblewrap(const struct start *s)
 		"sbin:/usr/sbin:/sbin",
 		mark, "COWFS_STORE=/", NULL};
 	sigset_t none;
+	int null;
 
 	(void)snprintf(args, sizeof args, "%d", FD_OPTIONS);
 	(void)snprintf(fd, sizeof fd, "%d", FD_READY);
@@ -198,8 +199,14 @@ static _noreturn_ void exec_bubblewrap(const struct start *s)
 		(void)dprintf(s->ready, "cannot join its cgroups");
 		_exit(1);
 	}
-	/* dup2 clears close-on-exec. */
-	if (chdir("/") == 0 && dup2(s->ready, FD_READY) >= 0 &&
+	/*
+	 * Nothing of the caller's goes on: who waits for the end of a terminal,
+	 * pipe or lock would wait for the sandbox. dup2 clears close-on-exec.
+	 */
+	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (chdir("/") == 0 && dup2(null, STDIN_FILENO) >= 0 &&
+	    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) == 0 &&
+	    dup2(s->ready, FD_READY) >= 0 &&
 	    dup2(s->lock, FD_LOCK) >= 0 && dup2(s->program, FD_PROGRAM) >= 0 &&
 	    dup2(s->options, FD_OPTIONS) >= 0 &&
 	    dup2(s->ready, STDERR_FILENO) >= 0 &&

@@ -110,7 +110,8 @@ def on_terminal(box, argv):
     child = box.spawn(argv, stdin=slave, stdout=slave, stderr=slave)
     os.close(slave)
     said = b""
-    while select.select([master], [], [], 20)[0]:
+    while True:  # until nobody has it any more
+        assert select.select([master], [], [], 20)[0], "who has it still?"
         try:
             said += os.read(master, 4096)
         except OSError:

@@ -310,6 +310,22 @@ def test_standard_streams(box):
     assert closed.code == 0
 
 
+def test_the_sandbox_keeps_nothing_of_its_callers(box):
+    """Who waits for the end of a pipe does not wait for the sandbox's."""
+    ends = [os.pipe() for _ in range(3)]
+    child = box.spawn(["cowfs", "run", "e", "--", "true"], stdin=ends[0][0],
+                      pass_fds=[ends[1][1], ends[2][1]])
+    assert child.wait(30) == 0
+    os.close(ends[0][0])
+    with pytest.raises(BrokenPipeError):
+        os.write(ends[0][1], b"x")
+    for mine, its in ends[1:]:
+        os.close(its)
+        assert select.select([mine], [], [], 5)[0] and not os.read(mine, 1)
+        os.close(mine)
+    os.close(ends[0][1])
+
+
 def test_signals_are_handed_on(box):
     child = box.spawn(["cowfs", "run", "e", "--", "sh", "-c",
                        "trap 'echo usr' USR1; trap 'echo term; exit 3' TERM;"
