@@ -34,13 +34,24 @@ def seed():
     shutil.rmtree(top)
 
 
+@pytest.fixture(scope="module")
+def imported(seed):
+    """A store with a snapshot of a tree that has the cluster var/pg; made
+    once, for copies."""
+    store = mountpoint.Store()
+    store.tree = store.folder / "tree"
+    (store.tree / "var").mkdir(parents=True)
+    subprocess.run(["cp", "-a", str(seed), store.tree / "var/pg"], check=True)
+    store.load(store.tree)
+    yield store
+    assert not store.close()
+
+
 @pytest.fixture
-def db(at_home, seed, tmp_path):
-    """An environment e whose tree has the cluster var/pg."""
-    at_home.tree = tmp_path / "tree"
-    (at_home.tree / "var").mkdir(parents=True)
-    subprocess.run(["cp", "-a", str(seed), at_home.tree / "var/pg"], check=True)
-    at_home.load(at_home.tree)
+def db(at_home, imported):
+    """An environment e of it."""
+    subprocess.run(["cp", "-a", str(imported.path), at_home.path], check=True)
+    at_home.tree = imported.tree
     at_home.point = at_home.mount("base", "e")
     return at_home
 
@@ -358,8 +369,8 @@ def test_a_port_that_is_taken(db):
 @pytest.mark.parametrize("args", [("start",), ("jump", "e"), ("stop", "e", "x"),
                                   ("start", "e", "--port", "0"),
                                   ("start", "e", "--role", "a b")])
-def test_wrong_usage(db, args):
-    assert error(db.run("db", *args, expect=2))
+def test_wrong_usage(box, args):
+    assert error(box.run("db", *args, expect=2))
 
 
 # --- SQLite ------------------------------------------------------------------
