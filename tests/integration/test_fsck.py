@@ -101,7 +101,7 @@ def flip_everywhere(full, count, deep_every):
 
 
 def test_a_flipped_bit_is_found_and_repaired(full):
-    flip_everywhere(full, fewer(300), 30)
+    flip_everywhere(full, fewer(120), 30)
 
 
 @pytest.mark.long

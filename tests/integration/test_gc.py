@@ -195,7 +195,7 @@ def check_load(cowfs, new_store, tmp_path, seconds):
 
 
 def test_gc_beside_imports_mounts_and_rm(cowfs, new_store, tmp_path):
-    check_load(cowfs, new_store, tmp_path, 20)
+    check_load(cowfs, new_store, tmp_path, 8)
 
 
 @pytest.mark.long

@@ -64,7 +64,7 @@ def losses(store, folder, rng, points, seconds, fs="ext4", enough=10**9):
 
 
 def test_what_was_fsynced_survives(cowfs, as_root, memory, rng):
-    wrong = losses(cowfs, memory, rng, POINTS or 30, 4)
+    wrong = losses(cowfs, memory, rng, POINTS or 15, 4)
     assert not wrong, "\n".join(wrong[:10])
 
 
