@@ -161,7 +161,7 @@ def cut_everywhere(store, tree, life, what, step, at_least=8):
 @pytest.mark.parametrize("what", [KILL, TEAR])
 @pytest.mark.parametrize("life", [begin_cut, end_cut])
 def test_killed_at_a_write_or_sync(cowfs, tree, life, what):
-    cut_everywhere(cowfs, tree, life, what, 2)
+    cut_everywhere(cowfs, tree, life, what, 4)
 
 
 @pytest.mark.long

@@ -75,7 +75,8 @@ def test_work_travels_by_git(env, repo):
     assert git(repo, "show", "work:x") == "x\n"
 
 
-@pytest.mark.parametrize("rounds", [20])
+@pytest.mark.parametrize("rounds", [
+    8, pytest.param(20, marks=pytest.mark.long)])
 def test_imports_of_a_live_repository(env, repo, rounds):
     """A loop commits and collects garbage while imports read."""
     stop = threading.Event()

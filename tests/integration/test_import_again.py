@@ -104,13 +104,16 @@ def test_two_imports_of_one_tree_at_once(new_store, wide):
             want = new_store().load(wide)
 
 
-def test_killed_imports_leave_nothing_that_matters(plain, new_store, wide):
+@pytest.mark.parametrize("rounds", [
+    16, pytest.param(40, marks=pytest.mark.long)])
+def test_killed_imports_leave_nothing_that_matters(plain, new_store, wide,
+                                                   rounds):
     want = new_store().load(wide)
     rng = random.Random(3)
     begin = time.monotonic()
     imported(plain, wide)
     whole = time.monotonic() - begin
-    for i in range(40):
+    for i in range(rounds):
         # A changed tree each time, so that there is something to store.
         (wide / "large").write_bytes(rng.randbytes(5 << 20))
         (wide / f"d{i}/e/f0").write_text(f"round {i}\n")

@@ -130,8 +130,10 @@ def many(folder, files, size, seed):
     return folder
 
 
-@pytest.mark.parametrize("shape", [(12, 200000), (6000, 10), (2000, 500)],
-                         ids=["large", "small", "both"])
+@pytest.mark.parametrize("shape", [
+    pytest.param((12, 200000), id="large", marks=pytest.mark.long),
+    pytest.param((6000, 10), id="small", marks=pytest.mark.long),
+    pytest.param((2000, 500), id="both")])
 def test_room_by_rm_and_gc(small_disk, tree, tmp_path, shape):
     """Not one block is left, and what is to go lies between what stays."""
     cowfs = small_disk

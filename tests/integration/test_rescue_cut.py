@@ -84,7 +84,7 @@ def cut(store, faults, what, nth):
 
 @pytest.mark.parametrize("what", [KILL, TEAR])
 def test_killed_at_a_write_or_sync(cowfs, tree, what):
-    cut_everywhere(cowfs, tree, cut, what, 9, at_least=20)
+    cut_everywhere(cowfs, tree, cut, what, 14, at_least=20)
 
 
 @pytest.mark.long
