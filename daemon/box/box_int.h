@@ -55,13 +55,16 @@ enum view_kind {
 	VIEW_TEXT, /* a read-only file with the content of descriptor fd */
 };
 
+/* What bubblewrap is given lies below, but for texts. */
+enum { BOX_FD_ABOVE = 40 };
+
 /* One mount of the sandbox. */
 struct view_step {
 	enum view_kind kind;
 	bool keep; /* also where nothing of the host would show */
 	bool is_file;
 	bool make;  /* `from`, below the private HOME, when it is missing */
-	int fd;	    /* of VIEW_TEXT */
+	int fd;	    /* of VIEW_TEXT: from BOX_FD_ABOVE on, and its own */
 	char *path; /* inside */
 	char *from; /* on the host; of a link: its text */
 	size_t order;

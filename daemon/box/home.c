@@ -133,6 +133,7 @@ static void add_npm(const char *home, struct view *v)
 	_cleanup_buf_ struct buf text = {0};
 	char path[PATH_MAX];
 	char *save = NULL, *line;
+	_cleanup_close_ int made = -1;
 	int fd;
 
 	if (snprintf(path, sizeof path, "%s/.npmrc", home) >=
@@ -140,7 +141,8 @@ static void add_npm(const char *home, struct view *v)
 	    io_read_file(AT_FDCWD, path, SETTINGS_MAX, &text) < 0 ||
 	    !buf_str(&text))
 		return;
-	fd = memfd_create("npmrc", 0);
+	made = memfd_create("npmrc", MFD_CLOEXEC);
+	fd = made < 0 ? -1 : fcntl(made, F_DUPFD_CLOEXEC, BOX_FD_ABOVE);
 	if (fd < 0)
 		return;
 	for (line = strtok_r((char *)text.data, "\n", &save); line;

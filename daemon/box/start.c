@@ -38,7 +38,6 @@ enum {
 	FD_LOCK,
 	FD_PROGRAM,
 	FD_OPTIONS,
-	FD_ABOVE = 40, /* the others are moved out of the way */
 };
 
 /* --- what it is like ----------------------------------------------------- */
@@ -157,7 +156,7 @@ static int make_options(const struct box_spec *spec, const struct view *v)
 	r = buf_error(&b);
 	if (r)
 		return r;
-	fd = memfd_create("options", 0);
+	fd = memfd_create("options", MFD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	r = io_pwrite(fd, b.data, b.len, 0);
@@ -168,9 +167,32 @@ static int make_options(const struct box_spec *spec, const struct view *v)
 
 struct start {
 	const struct box_spec *spec;
+	const struct view *view;
 	int folder;
-	int ready, lock, program, options; /* above FD_ABOVE */
+	int ready, lock, program, options; /* above BOX_FD_ABOVE */
 };
+
+/*
+ * Nothing of the caller's goes on to bubblewrap: who waits for the end of a
+ * terminal, a pipe or a lock would wait for the end of the sandbox. dup2 clears
+ * close-on-exec.
+ */
+static bool pass_on(const struct start *s)
+{
+	const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (null < 0 || close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) < 0)
+		return false;
+	for (size_t i = 0; i < s->view->count; i++)
+		if (s->view->steps[i].kind == VIEW_TEXT)
+			(void)fcntl(s->view->steps[i].fd, F_SETFD, 0);
+	return dup2(s->ready, FD_READY) >= 0 && dup2(s->lock, FD_LOCK) >= 0 &&
+	       dup2(s->program, FD_PROGRAM) >= 0 &&
+	       dup2(s->options, FD_OPTIONS) >= 0 &&
+	       dup2(null, STDIN_FILENO) >= 0 &&
+	       dup2(s->ready, STDERR_FILENO) >= 0 &&
+	       dup2(s->ready, STDOUT_FILENO) >= 0;
+}
 
 static _noreturn_ void exec_bubblewrap(const struct start *s)
 {
@@ -182,7 +204,6 @@ static _noreturn_ void exec_bubblewrap(const struct start *s)
 		"sbin:/usr/sbin:/sbin",
 		mark, "COWFS_STORE=/", NULL};
 	sigset_t none;
-	int null;
 
 	(void)snprintf(args, sizeof args, "%d", FD_OPTIONS);
 	(void)snprintf(fd, sizeof fd, "%d", FD_READY);
@@ -199,18 +220,7 @@ static _noreturn_ void exec_bubblewrap(const struct start *s)
 		(void)dprintf(s->ready, "cannot join its cgroups");
 		_exit(1);
 	}
-	/*
-	 * Nothing of the caller's goes on: who waits for the end of a terminal,
-	 * pipe or lock would wait for the sandbox. dup2 clears close-on-exec.
-	 */
-	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (chdir("/") == 0 && dup2(null, STDIN_FILENO) >= 0 &&
-	    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) == 0 &&
-	    dup2(s->ready, FD_READY) >= 0 &&
-	    dup2(s->lock, FD_LOCK) >= 0 && dup2(s->program, FD_PROGRAM) >= 0 &&
-	    dup2(s->options, FD_OPTIONS) >= 0 &&
-	    dup2(s->ready, STDERR_FILENO) >= 0 &&
-	    dup2(s->ready, STDOUT_FILENO) >= 0)
+	if (chdir("/") == 0 && pass_on(s))
 		(void)execvpe("bwrap", (char *const *)argv,
 			      (char *const *)vars);
 	(void)dprintf(s->ready, "cannot be executed: %s%s", err_text(errno),
@@ -274,7 +284,7 @@ static int wait_ready(int in, struct diag *diag)
 /* A descriptor above those that bubblewrap gets. */
 static int move_up(int fd)
 {
-	int up = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FD_ABOVE);
+	int up = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, BOX_FD_ABOVE);
 
 	if (fd >= 0)
 		(void)close(fd);
@@ -286,7 +296,7 @@ static int run_bubblewrap(const struct box_spec *spec, const struct view *v,
 {
 	_cleanup_close_ int in = -1, ready = -1, lock = -1, program = -1,
 			    options = make_options(spec, v);
-	struct start s = {.spec = spec, .folder = folder};
+	struct start s = {.spec = spec, .view = v, .folder = folder};
 	int p[2], r;
 
 	if (options < 0)

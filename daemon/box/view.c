@@ -23,6 +23,8 @@
 void view_fini(struct view *v)
 {
 	for (size_t i = 0; i < v->count; i++) {
+		if (v->steps[i].kind == VIEW_TEXT)
+			(void)close(v->steps[i].fd);
 		free(v->steps[i].path);
 		free(v->steps[i].from);
 	}
