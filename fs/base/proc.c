@@ -56,9 +56,9 @@ int proc_stat(pid_t pid, struct proc_stat *ret)
 	char *save = NULL, *field;
 	int r = read_text(pid, "stat", &text);
 
+	*ret = (struct proc_stat){0};
 	if (r)
 		return r;
-	*ret = (struct proc_stat){0};
 	field = strrchr((char *)text.data, ')');
 	field = field ? strtok_r(field + 1, " ", &save) : NULL;
 	for (int i = 0; field; i++, field = strtok_r(NULL, " ", &save))
