@@ -224,6 +224,7 @@ def test_npm_install_commit_and_diff(store, env, project, cache):
     store.run("umount", "second")
 
 
+@pytest.mark.long  # integration.agents.tree does it five times at once
 def test_npm_ci(store, env, project, cache):
     """Removes node_modules as a whole and builds it again."""
     name, point = env
