@@ -45,7 +45,7 @@ int call_finish(const struct call *c, struct out *o, int code);
 extern const struct verb *const cmd_verbs[];
 extern const size_t cmd_verb_count;
 
-extern const struct verb cmd_import, cmd_mount, cmd_umount, cmd_rescue, cmd_ps,
+extern const struct verb cmd_import, cmd_export, cmd_mount, cmd_umount, cmd_rescue, cmd_ps,
 	cmd_show, cmd_diff, cmd_save, cmd_snapshots, cmd_tag, cmd_rm, cmd_gc,
 	cmd_df, cmd_settings, cmd_set, cmd_fsck, cmd_doctor, cmd_daemon,
 	cmd_completion, cmd_help, cmd_version, cmd_run, cmd_kill, cmd_env,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_import.c - `cowfs import`: a directory becomes a snapshot.
+ * cmd_import.c - `cowfs import`: a directory or an archive becomes a
+ * snapshot.
  *
  * Runs in this process with the caller's rights; no server is needed. The
  * progress line is drawn over itself at most ten times a second and is gone
@@ -15,10 +16,13 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "cli/number.h"
 #include "cli/place.h"
 #include "cli/room.h"
 #include "cli/snaps.h"
+#include "cli/tarfile.h"
 #include "cli/warm.h"
+#include "exchange/import_tar.h"
 
 enum { REDRAW_NS = 100 * 1000 * 1000, NS_PER_S = 1000 * 1000 * 1000 };
 #define ERASE_LINE "\r\033[K"
@@ -31,6 +35,9 @@ enum {
 	OPT_RESCAN,
 	OPT_MESSAGE,
 	OPT_CACHE,
+	OPT_TAR,
+	OPT_MAX_SIZE,
+	OPT_MAX_FILES,
 };
 
 static const struct opt_def options[] = {
@@ -48,6 +55,12 @@ static const struct opt_def options[] = {
 			 "remember this text beside the snapshot"},
 	[OPT_CACHE] = {"cache", 0, OPT_LIST, ARG_TEXT, "NAME=PATH",
 		       "a tool's cache, which later environments begin with"},
+	[OPT_TAR] = {"tar", 0, OPT_VALUE, ARG_TEXT, "FILE",
+		     "read an archive; - is standard input"},
+	[OPT_MAX_SIZE] = {"max-size", 0, OPT_VALUE, ARG_TEXT, "SIZE",
+			  "refuse an archive with more bytes; 256G"},
+	[OPT_MAX_FILES] = {"max-files", 0, OPT_VALUE, ARG_TEXT, "N",
+			   "refuse one with more names; 4000000"},
 };
 
 static const struct out_col columns[] = {
@@ -117,18 +130,18 @@ static int check_directory(const struct call *c, const char *path)
 	return CODE_DONE;
 }
 
-int import_path_of(const struct call *c, const char *path, const char *ref,
-		   struct import_options *o, struct import_result *ret_result)
+/* From a directory, or from an archive when there is one. */
+static int import_from(const struct call *c, const char *path, const char *ref,
+		       const struct import_tar_source *tar,
+		       struct import_options *o,
+		       struct import_result *ret_result)
 {
 	_cleanup_store_ struct store *s = NULL;
 	_cleanup_diag_ struct diag diag = {0}, notes = {0};
 	struct progress state = {.start_ns = clock_mono_ns()};
 	const char *note;
-	int r = check_directory(c, path);
+	int r = place_check(c);
 
-	if (r)
-		return r;
-	r = place_check(c);
 	if (r)
 		return r;
 	r = store_open(c->store, STORE_CREATE, &diag, &s);
@@ -140,7 +153,8 @@ int import_path_of(const struct call *c, const char *path, const char *ref,
 	}
 	if (isatty(STDERR_FILENO) && store_is_collecting(s))
 		(void)call_fail(c, 0, "waiting for cowfs gc to finish");
-	r = import_dir(s, path, ref, o, &notes, &diag, ret_result);
+	r = tar ? import_tar(s, tar, ref, o, &notes, &diag, ret_result)
+		: import_dir(s, path, ref, o, &notes, &diag, ret_result);
 	if (state.drawn_ns)
 		(void)!io_write(STDERR_FILENO, ERASE_LINE,
 				sizeof ERASE_LINE - 1);
@@ -152,6 +166,14 @@ int import_path_of(const struct call *c, const char *path, const char *ref,
 	for (size_t i = 0; (note = diag_line(&notes, i)); i++)
 		(void)call_fail(c, 0, "%s", note);
 	return CODE_DONE;
+}
+
+int import_path_of(const struct call *c, const char *path, const char *ref,
+		   struct import_options *o, struct import_result *ret_result)
+{
+	int r = check_directory(c, path);
+
+	return r ? r : import_from(c, path, ref, NULL, o, ret_result);
 }
 
 static void put_result(struct out *o, const char *ref,
@@ -183,6 +205,63 @@ static int print_result(const struct call *c, const char *ref,
 	out_init(&o, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
 	put_result(&o, ref, res);
 	return call_finish(c, &o, CODE_DONE);
+}
+
+/* --- archives ------------------------------------------------------------ */
+
+static int read_limits(const struct call *c, struct import_tar_source *source)
+{
+	const char *size = opt_value(c->args, OPT_MAX_SIZE);
+	const char *files = opt_value(c->args, OPT_MAX_FILES);
+
+	if (size && number_read_size(size, &source->max_bytes))
+		return call_fail(c, CODE_USAGE, "--max-size: \"%s\" is no size",
+				 size);
+	if (files &&
+	    number_read(files, FORMAT_MAX_INODE, &source->max_files))
+		return call_fail(c, CODE_USAGE,
+				 "--max-files: \"%s\" is no number", files);
+	return CODE_DONE;
+}
+
+static int check_archive(const struct call *c)
+{
+	static const int others[] = {OPT_SKIP, OPT_CROSS, OPT_RESCAN,
+				     OPT_CACHE};
+	const struct opt_args *a = c->args;
+	bool more = a->arg_count > 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		more = more || opt_has(a, (size_t)others[i]);
+	if (more)
+		return call_fail(c, CODE_USAGE,
+				 "--tar: not together with PATH, --cache, "
+				 "--skip-unreadable, --cross-mounts or "
+				 "--rescan");
+	return CODE_DONE;
+}
+
+static int import_archive(const struct call *c, const char *ref,
+			  struct import_options *o,
+			  struct import_result *ret_result)
+{
+	const char *name = opt_value(c->args, OPT_TAR);
+	_cleanup_(tarfile_fini) struct tarfile f = {.fd = -1, .dir = -1};
+	_cleanup_free_ char *real = NULL;
+	struct import_tar_source source = {.max_bytes = IMPORT_TAR_BYTES,
+					   .max_files = IMPORT_TAR_FILES};
+	int r = check_archive(c);
+
+	if (!r)
+		r = read_limits(c, &source);
+	if (!r)
+		r = tarfile_read(c, name, &f);
+	if (r)
+		return r;
+	real = f.is_lent ? NULL : realpath(name, NULL);
+	source.fd = f.fd;
+	source.path = real ? real : "";
+	return import_from(c, name, ref, &source, o, ret_result);
 }
 
 /* --- caches -------------------------------------------------------------- */
@@ -272,9 +351,13 @@ static int run(struct call *c)
 	};
 	int r;
 
-	if (opt_has(a, OPT_CACHE))
+	if (!opt_has(a, OPT_TAR) &&
+	    (opt_has(a, OPT_MAX_SIZE) || opt_has(a, OPT_MAX_FILES)))
+		return call_fail(c, CODE_USAGE,
+				 "--max-size, --max-files: only with --tar");
+	if (opt_has(a, OPT_CACHE) && !opt_has(a, OPT_TAR))
 		return import_caches(c, &o);
-	if (!a->arg_count) {
+	if (!a->arg_count && !opt_has(a, OPT_TAR)) {
 		(void)call_fail(c, 0, "PATH: missing");
 		call_hint("usage: cowfs import PATH");
 		return CODE_USAGE;
@@ -288,17 +371,21 @@ static int run(struct call *c)
 	r = take_excludes(c, excludes, &o);
 	if (r)
 		return r;
-	r = import_path_of(c, a->args[0], tag ? ref : NULL, &o, &res);
+	if (opt_has(a, OPT_TAR))
+		r = import_archive(c, tag ? ref : NULL, &o, &res);
+	else
+		r = import_path_of(c, a->args[0], tag ? ref : NULL, &o, &res);
 	return r ? r : print_result(c, tag ? ref : NULL, &res);
 }
 
 const struct verb cmd_import = {
 	.name = "import",
 	.synopsis = "[PATH]",
-	.summary = "read a directory into the store, print the snapshot's id",
+	.summary = "read a directory or an archive into the store",
 	.text = "Sockets, stale locks of git, other file systems and stores "
 		"below PATH are left\nout. An unreadable file fails the "
-		"import; nothing is visible unless all of it\nsucceeded.",
+		"import; nothing is visible unless all of it\nsucceeded. "
+		"The snapshot's id is printed.",
 	.opts = options,
 	.opt_count = ARRAY_SIZE(options),
 	.arg = ARG_DIR,

@@ -25,7 +25,7 @@ enum { HOST_BYTES = 256 };
 
 static const struct import_options no_options;
 
-static void importer_fini(struct importer *imp)
+void import_fini(struct importer *imp)
 {
 	batch_abort(imp->batch);
 	import_globs_fini(imp);
@@ -56,7 +56,7 @@ static void importer_fini(struct importer *imp)
 	buf_fini(&imp->xvalues);
 }
 
-static int importer_init(struct importer *imp)
+int import_init(struct importer *imp)
 {
 	struct timespec now = clock_now();
 	struct stat st;
@@ -134,26 +134,21 @@ static int root_open(struct importer *imp, const char *path, int *ret_fd)
 	return 0;
 }
 
-/* The root's tree is changed to what its indexes were adapted to. */
-static int snapshot_put(struct importer *imp, int root_fd,
-			const struct tree_entry *root, struct oid *ret_id)
+int import_put_snapshot(struct importer *imp, const struct tree_entry *root,
+			const struct oid *links, struct oid *ret_id)
 {
-	struct snap s = {.mode = root->mode,
-			 .uid = root->uid,
-			 .gid = root->gid,
-			 .mtime_sec = root->mtime_sec,
-			 .mtime_nsec = root->mtime_nsec,
-			 .subdirs = (uint32_t)root->size,
-			 .total = root->below,
-			 .tree = root->content,
-			 .xattrs = root->xattrs};
+	const struct snap s = {.mode = root->mode,
+			       .uid = root->uid,
+			       .gid = root->gid,
+			       .mtime_sec = root->mtime_sec,
+			       .mtime_nsec = root->mtime_nsec,
+			       .subdirs = (uint32_t)root->size,
+			       .total = root->below,
+			       .tree = root->content,
+			       .xattrs = root->xattrs,
+			       .links = *links};
 	int r;
 
-	r = import_links_put(imp, &s.links);
-	if (r == 0)
-		r = import_indexes(imp, root_fd, &s.tree);
-	if (r < 0)
-		return r;
 	buf_clear(&imp->object);
 	snap_encode(&s, &imp->object);
 	r = buf_error(&imp->object);
@@ -163,16 +158,27 @@ static int snapshot_put(struct importer *imp, int root_fd,
 			  ret_id);
 }
 
-static int commit(struct importer *imp, const char *path, const char *ref)
+/* The root's tree is changed to what its indexes were adapted to. */
+static int snapshot_put(struct importer *imp, int root_fd,
+			struct tree_entry *root, struct oid *ret_id)
 {
-	_cleanup_free_ char *real = realpath(path, NULL);
+	struct oid links;
+	int r = import_links_put(imp, &links);
+
+	if (r == 0)
+		r = import_indexes(imp, root_fd, &root->content);
+	return r < 0 ? r : import_put_snapshot(imp, root, &links, ret_id);
+}
+
+int import_commit(struct importer *imp, const char *source, const char *ref)
+{
 	const char *message = imp->options->message;
 	char host[HOST_BYTES] = "";
 	struct snapshot_info info = {.id = imp->result.id,
 				     .time_sec = clock_now().tv_sec,
 				     .inodes = imp->result.inodes,
 				     .bytes = imp->result.bytes,
-				     .source = real ? real : path,
+				     .source = source,
 				     .host = host,
 				     .message = message ? message : "",
 				     .git_dir = imp->git_dir,
@@ -187,7 +193,7 @@ static int commit(struct importer *imp, const char *path, const char *ref)
 		return diag_fail(imp->diag, r,
 				 "%s: another import wrote an object that "
 				 "collides with one of this; try again",
-				 path);
+				 source);
 	return r;
 }
 
@@ -238,7 +244,7 @@ int import_dir(struct store *s, const char *path, const char *ref,
 	       const struct import_options *options, struct diag *notes,
 	       struct diag *diag, struct import_result *ret_result)
 {
-	_cleanup_(importer_fini) struct importer imp = {
+	_cleanup_(import_fini) struct importer imp = {
 		.store = s,
 		.options = options ? options : &no_options,
 		.notes = notes,
@@ -246,11 +252,14 @@ int import_dir(struct store *s, const char *path, const char *ref,
 	size_t told = diag ? diag->count : 0;
 	int r;
 
-	r = importer_init(&imp);
+	r = import_init(&imp);
 	if (r == 0)
 		r = import_root(&imp, path);
-	if (r == 0)
-		r = commit(&imp, path, ref);
+	if (r == 0) {
+		_cleanup_free_ char *real = realpath(path, NULL);
+
+		r = import_commit(&imp, real ? real : path, ref);
+	}
 	if (r < 0) {
 		if (diag && diag->count == told)
 			r = import_fail(&imp, r);

@@ -159,6 +159,21 @@ struct importer {
 
 enum { IMPORT_DENTS_BYTES = 1 << 16 };
 
+/* --- begin and end (import_dir.c) ----------------------------------------- */
+
+/* Fills what does not depend on the source; store, options, notes and diag are
+ * set already. */
+_must_check_ int import_init(struct importer *imp);
+void import_fini(struct importer *imp);
+/* Stores the snapshot of a root whose tree is stored. */
+_must_check_ int import_put_snapshot(struct importer *imp,
+				     const struct tree_entry *root,
+				     const struct oid *links,
+				     struct oid *ret_id);
+/* Makes it visible, with its record. */
+_must_check_ int import_commit(struct importer *imp, const char *source,
+			       const char *ref);
+
 /* --- messages (import_report.c) ---------------------------------------- */
 
 /* Appends "/name" to the path; the returned length undoes it. */
