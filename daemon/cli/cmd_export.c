@@ -9,6 +9,8 @@
  */
 #include "cli/cmd.h"
 
+#include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -75,6 +77,84 @@ static int find_snapshot(struct job *j)
 	return r < 0 ? call_fail_err(j->c, r, &diag, j->what) : CODE_DONE;
 }
 
+/* --- an environment ------------------------------------------------------ */
+
+struct answer {
+	char hex[OID_HEX + 1];
+	uint64_t sockets;
+	char socket[PATH_MAX]; /* one of them */
+};
+
+static int take_answer(void *ctx, const struct msg *row)
+{
+	struct answer *a = ctx;
+
+	if (msg_get_str(row, CTL_TAG_SNAPSHOT, a->hex, sizeof a->hex) < 0)
+		return -EPROTO;
+	a->sockets = msg_get_u64(row, CTL_TAG_COUNT, 0);
+	if (msg_get_str(row, CTL_TAG_PATH, a->socket, sizeof a->socket) < 0)
+		a->socket[0] = '\0';
+	return 1;
+}
+
+static void tell_sockets(const struct call *c, const struct answer *a)
+{
+	if (a->sockets == 1)
+		(void)call_fail(c, 0, "left out a socket: %s", a->socket);
+	else if (a->sockets)
+		(void)call_fail(c, 0,
+				"left out %" PRIu64 " sockets, one of them: %s",
+				a->sockets, a->socket);
+}
+
+/* Has the server make a snapshot, and keeps gc from it. */
+static int freeze_env(struct job *j, int fd, const char *name)
+{
+	_cleanup_msg_ struct msg request = {0}, done = {0};
+	_cleanup_free_ struct answer *a = calloc(1, sizeof *a);
+	int r;
+
+	if (!a)
+		return call_fail_err(j->c, -ENOMEM, NULL, name);
+	msg_begin(&request, CTL_SNAPSHOT);
+	msg_put_str(&request, CTL_TAG_NAME, name);
+	r = client_call(fd, &request, take_answer, a, &done);
+	if (r < 0)
+		return call_fail(j->c, exit_code_of(r), "server: %s",
+				 err_text(r));
+	if (r == 0)
+		return remote_say(
+			j->c, &done,
+			(int)msg_get_u64(&done, CTL_TAG_CODE, CODE_FAILED));
+	r = oid_from_hex(a->hex, &j->id) < 0
+		    ? call_fail(j->c, CODE_FAILED, "server: %s",
+				err_text(-EPROTO))
+		    : open_store(j);
+	if (!r)
+		tell_sockets(j->c, a);
+	return r;
+}
+
+static int find_env(struct job *j)
+{
+	char name[REMOTE_NAME_BYTES];
+	_cleanup_close_ int fd = -1;
+	int r = remote_connect_env(j->c, j->what, REMOTE_WITHIN, &fd, name);
+
+	return r ? r : freeze_env(j, fd, name);
+}
+
+static int find_what(struct job *j)
+{
+	const bool env =
+		path_is_path(j->what) ||
+		(name_is_label(j->what) && remote_has_env(j->c, j->what));
+
+	return env ? find_env(j) : find_snapshot(j);
+}
+
+/* --- the archive --------------------------------------------------------- */
+
 static int write_archive(struct job *j, struct tarfile *f,
 			 struct export_result *ret_result)
 {
@@ -115,9 +195,9 @@ static int run(struct call *c)
 	if (!strcmp(file, "-") && c->json)
 		return call_fail(c, CODE_USAGE,
 				 "--json: standard output is the archive's");
-	r = find_snapshot(&j);
+	r = tarfile_begin(c, file, &f);
 	if (!r)
-		r = tarfile_begin(c, file, &f);
+		r = find_what(&j);
 	if (!r)
 		r = write_archive(&j, &f, &res);
 	if (r || f.is_lent)

@@ -98,6 +98,7 @@ static unsigned answer_timeout(const struct msg *request)
 	case CTL_STOP:
 		return LOOK_TIMEOUT_MS;
 	case CTL_FREEZE:
+	case CTL_SNAPSHOT:
 		return FREEZE_TIMEOUT_MS;
 	default:
 		return WORK_TIMEOUT_MS;

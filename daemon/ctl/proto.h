@@ -60,6 +60,10 @@ enum ctl_verb {
 	/* NAME, NET? for another one than the environment's, FLAGS?: leases
 	 * what its network needs. DONE: NET? PORT... LEASE... */
 	CTL_PORTS = 13,
+	/* NAME: a snapshot of it as it is, mounted or not. ROW: SNAPSHOT;
+	 * COUNT of sockets, which it has not, and PATH of one; DONE when the
+	 * client has shut its half of the connection: until then gc leaves it */
+	CTL_SNAPSHOT = 14,
 	/* NAME FLAGS? UID? GID?: where the HOME of its commands is. DONE: STATE
 	 * "view" and PATH, mounted when the environment is; "plain", a folder
 	 * in its box/; "none", there is none yet. With MAKE a view is made,

@@ -72,7 +72,7 @@ static uint64_t cached_writes(const struct envs_mount *m)
 	return c.cached_writes;
 }
 
-static int write_back(struct server *s, const struct envs_mount *m)
+int diff_write_back(struct server *s, const struct envs_mount *m)
 {
 	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
 	struct keeper_request q = {
@@ -99,7 +99,7 @@ static int collect(struct server *s, struct envs_entry *entry, unsigned flags,
 	int r = 0;
 
 	if (entry->mount.state == ENVS_MOUNTED)
-		r = write_back(s, &entry->mount);
+		r = diff_write_back(s, &entry->mount);
 	if (r < 0)
 		return r;
 	if (entry->mount.state != ENVS_NONE)

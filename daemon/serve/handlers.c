@@ -229,6 +229,7 @@ static const struct {
 	[CTL_FREEZE] = {"freeze", freeze_handle},
 	[CTL_RESTORE] = {"restore", restore_handle},
 	[CTL_PORTS] = {"ports", publish_handle},
+	[CTL_SNAPSHOT] = {"snapshot", snapshot_handle},
 	[CTL_HOME] = {"home", home_handle},
 };
 

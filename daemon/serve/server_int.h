@@ -60,6 +60,11 @@ int umount_handle(struct server *s, const struct ctl_peer *peer,
 		  struct diag *diag);
 int diff_handle(struct server *s, const struct ctl_peer *peer,
 		const struct msg *request, struct msg *done, struct diag *diag);
+/* Has the kernel write back what only it knows of a mounted environment. */
+_must_check_ int diff_write_back(struct server *s, const struct envs_mount *m);
+int snapshot_handle(struct server *s, const struct ctl_peer *peer,
+		    const struct msg *request, struct msg *done,
+		    struct diag *diag);
 int view_handle(struct server *s, const struct ctl_peer *peer,
 		const struct msg *request, struct msg *done, struct diag *diag);
 int freeze_handle(struct server *s, const struct ctl_peer *peer,

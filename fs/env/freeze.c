@@ -430,20 +430,26 @@ static int commit(struct freeze *f)
 	return r < 0 ? r : batch_commit(TAKE_PTR(f->batch), NULL, NULL);
 }
 
-static int freeze(struct freeze *f, const struct buf *left, struct diag *diag)
+/* Whether the objects are read back and compared: nobody may change the
+ * environment then. */
+enum checking { CHECKED, UNCHECKED };
+
+static int freeze(struct freeze *f, const struct buf *left,
+		  enum checking checking, struct diag *diag)
 {
 	size_t told = diag ? diag->count : 0;
 	int r = batch_begin(f->e->store, &f->batch);
 
 	if (r < 0)
 		return r;
-	batch_is_urgent(f->batch);
+	if (checking == CHECKED)
+		batch_is_urgent(f->batch);
 	mutex_lock(&f->e->lock);
 	r = freeze_locked(f, left, &f->result->snapshot);
 	mutex_unlock(&f->e->lock);
 	if (r >= 0)
 		r = commit(f);
-	if (r >= 0) {
+	if (r >= 0 && checking == CHECKED) {
 		buf_clear(&f->path);
 		mutex_lock(&f->e->lock);
 		r = freeze_check(f, &f->result->snapshot, diag);
@@ -456,19 +462,30 @@ static int freeze(struct freeze *f, const struct buf *left, struct diag *diag)
 	return r;
 }
 
-int env_freeze(struct env *e, const struct buf *left, struct diag *diag,
-	       struct freeze_result *ret)
+static int freeze_env(struct env *e, const struct buf *left,
+		      enum checking checking, struct diag *diag,
+		      struct freeze_result *ret)
 {
 	struct freeze_result result = {.pin = -1};
 	_cleanup_(freeze_free) struct freeze f = {.e = e, .result = &result};
-	int r;
+	int r = freeze(&f, left, checking, diag);
 
-	if (!e->read_only)
-		return -EINVAL;
-	r = freeze(&f, left, diag);
 	if (r < 0)
 		freeze_fini(&result);
 	else
 		*ret = result;
 	return r;
+}
+
+int env_freeze(struct env *e, const struct buf *left, struct diag *diag,
+	       struct freeze_result *ret)
+{
+	return e->read_only ? freeze_env(e, left, CHECKED, diag, ret) : -EINVAL;
+}
+
+int env_snapshot(struct env *e, struct diag *diag, struct freeze_result *ret)
+{
+	const struct buf none = {0};
+
+	return freeze_env(e, &none, UNCHECKED, diag, ret);
 }

@@ -41,6 +41,10 @@ struct freeze_result {
  * leave out, relative to the root, each ending in NUL; may be empty. */
 _must_check_ int env_freeze(struct env *e, const struct buf *left,
 			    struct diag *diag, struct freeze_result *ret);
+/* The same of any environment, with nothing left out. Changes wait meanwhile,
+ * so it is one moment's state; it is not read back. */
+_must_check_ int env_snapshot(struct env *e, struct diag *diag,
+			      struct freeze_result *ret);
 void freeze_fini(struct freeze_result *r);
 
 #endif
