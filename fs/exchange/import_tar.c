@@ -107,6 +107,20 @@ static bool is_excluded(struct taking *t, const char *path, bool is_dir)
 /* --- one entry -------------------------------------------------------------
  */
 
+/* libarchive reads "-1.5" as -1 and +0.5, and "-0.5" as 0 and +0.5 (pax.c). */
+static void read_mtime(struct archive_entry *e, struct tar_inode *i)
+{
+	const bool lost =
+		archive_entry_ctime_is_set(e) && archive_entry_ctime(e) == -1;
+
+	i->mtime_sec = archive_entry_mtime(e);
+	i->mtime_nsec = (uint32_t)archive_entry_mtime_nsec(e);
+	if (i->mtime_nsec && (i->mtime_sec < 0 || (!i->mtime_sec && lost))) {
+		i->mtime_sec--;
+		i->mtime_nsec = 1000000000 - i->mtime_nsec;
+	}
+}
+
 static int read_numbers(struct taking *t, struct archive_entry *e,
 			struct tar_inode *i)
 {
@@ -120,13 +134,7 @@ static int read_numbers(struct taking *t, struct archive_entry *e,
 		return refuse(t, "a time that is none");
 	i->uid = (uint32_t)uid;
 	i->gid = (uint32_t)gid;
-	i->mtime_sec = archive_entry_mtime(e);
-	i->mtime_nsec = (uint32_t)nsec;
-	if (i->mtime_sec < 0 && nsec) {
-		/* "-1.5" is read as -1 and +0.5 */
-		i->mtime_sec--;
-		i->mtime_nsec = (uint32_t)(1000000000 - nsec);
-	}
+	read_mtime(e, i);
 	i->mode = tar_acl_mode(e, archive_entry_perm(e) & 07777) |
 		  archive_entry_filetype(e);
 	return 0;
@@ -166,6 +174,7 @@ static int read_target(struct taking *t, struct archive_entry *e,
 	if (!n || n > FORMAT_MAX_TARGET)
 		return refuse(t, n ? "a symbolic link that is too long"
 				   : "a symbolic link to nothing");
+	i->mode |= 0777; /* as Linux has it, whatever an archive says */
 	i->target = strdup(target);
 	i->size = n;
 	return i->target ? 0 : -ENOMEM;

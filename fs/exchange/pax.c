@@ -147,7 +147,9 @@ static void put_names(const struct pax_entry *e, struct buf *out)
 }
 
 /* Decimal, without zeros at the end; a time before 1970 is a negative number
- * with a fraction, so its fraction runs the other way. */
+ * with a fraction, so its fraction runs the other way. libarchive loses the
+ * sign of "-0.5"; a ctime beside it, which nobody restores, tells import_tar.c
+ * that there was one. */
 static void put_mtime(const struct pax_entry *e, struct buf *out)
 {
 	const bool minus = e->mtime_sec < 0;
@@ -169,6 +171,8 @@ static void put_mtime(const struct pax_entry *e, struct buf *out)
 	if (text[n - 1] == '.')
 		n--;
 	put_record(out, "mtime", text, n);
+	if (minus && !sec)
+		put_text(out, "ctime", "-1");
 }
 
 static void put_numbers(const struct pax_entry *e, uint64_t stored,
