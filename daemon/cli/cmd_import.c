@@ -153,7 +153,7 @@ static int import_from(const struct call *c, const char *path, const char *ref,
 	}
 	if (isatty(STDERR_FILENO) && store_is_collecting(s))
 		(void)call_fail(c, 0, "waiting for cowfs gc to finish");
-	r = tar ? import_tar(s, tar, ref, o, &notes, &diag, ret_result)
+	r = tar ? import_tar(s, tar, o, &notes, &diag, ret_result)
 		: import_dir(s, path, ref, o, &notes, &diag, ret_result);
 	if (state.drawn_ns)
 		(void)!io_write(STDERR_FILENO, ERASE_LINE,
@@ -217,8 +217,7 @@ static int read_limits(const struct call *c, struct import_tar_source *source)
 	if (size && number_read_size(size, &source->max_bytes))
 		return call_fail(c, CODE_USAGE, "--max-size: \"%s\" is no size",
 				 size);
-	if (files &&
-	    number_read(files, FORMAT_MAX_INODE, &source->max_files))
+	if (files && number_read(files, FORMAT_MAX_INODE, &source->max_files))
 		return call_fail(c, CODE_USAGE,
 				 "--max-files: \"%s\" is no number", files);
 	return CODE_DONE;
@@ -260,6 +259,7 @@ static int import_archive(const struct call *c, const char *ref,
 		return r;
 	real = f.is_lent ? NULL : realpath(name, NULL);
 	source.fd = f.fd;
+	source.ref = ref;
 	source.path = real ? real : "";
 	return import_from(c, name, ref, &source, o, ret_result);
 }

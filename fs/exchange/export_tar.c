@@ -174,7 +174,7 @@ static int put_big(struct exporter *x, struct pax_entry *e,
 {
 	/* an empty list is not NULL */
 	static const struct pax_extent none;
-	struct manifest m;
+	struct manifest m = {.count = 0};
 	bool holes = false;
 	int r = get(x, content, &x->manifest);
 

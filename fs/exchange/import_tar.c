@@ -316,7 +316,7 @@ static void report(struct taking *t)
 			 t->odd.first ? t->odd.first : "?");
 }
 
-static int take(struct taking *t, const char *ref)
+static int take(struct taking *t)
 {
 	struct importer *imp = &t->imp;
 	int r = import_init(imp);
@@ -329,13 +329,12 @@ static int take(struct taking *t, const char *ref)
 		r = take_all(t);
 	if (r == 0)
 		r = put_snapshot(t);
-	return r < 0 ? r : import_commit(imp, t->source->path, ref);
+	return r < 0 ? r : import_commit(imp, t->source->path, t->source->ref);
 }
 
 int import_tar(struct store *s, const struct import_tar_source *source,
-	       const char *ref, const struct import_options *options,
-	       struct diag *notes, struct diag *diag,
-	       struct import_result *ret_result)
+	       const struct import_options *options, struct diag *notes,
+	       struct diag *diag, struct import_result *ret_result)
 {
 	_cleanup_(taking_fini) struct taking t = {.imp = {.store = s,
 							  .options = options,
@@ -343,7 +342,7 @@ int import_tar(struct store *s, const struct import_tar_source *source,
 							  .diag = diag},
 						  .source = source};
 	const size_t told = diag ? diag->count : 0;
-	int r = take(&t, ref);
+	int r = take(&t);
 
 	if (r < 0) {
 		if (diag && diag->count == told)

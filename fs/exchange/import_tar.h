@@ -28,15 +28,15 @@
 struct import_tar_source {
 	int fd;
 	const char *path;   /* for the snapshot's record; "" */
+	const char *ref;    /* NAME:TAG, normalized; may be NULL */
 	uint64_t max_bytes; /* of all files, holes included */
 	uint64_t max_files; /* names, the root included */
 };
 
 /* Imports an archive; of the options those that speak of reading a directory
- * say nothing. ref (NAME:TAG, normalized) may be NULL. */
+ * say nothing. */
 _must_check_ int import_tar(struct store *s,
 			    const struct import_tar_source *source,
-			    const char *ref,
 			    const struct import_options *options,
 			    struct diag *notes, struct diag *diag,
 			    struct import_result *ret_result);

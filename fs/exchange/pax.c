@@ -305,9 +305,11 @@ static void set_name(uint8_t *field, const char *s)
 
 static void put_block(uint8_t h[PAX_BLOCK], struct buf *out)
 {
+	/* with its NUL, then the version without one */
+	static const uint8_t magic[] = {'u', 's', 't', 'a', 'r', 0, '0', '0'};
 	uint32_t sum = 0;
 
-	memcpy(h + AT_MAGIC, "ustar\00000", 8);
+	memcpy(h + AT_MAGIC, magic, sizeof magic);
 	memset(h + AT_SUM, ' ', 8);
 	for (int i = 0; i < PAX_BLOCK; i++)
 		sum += h[i];
