@@ -154,10 +154,10 @@ static void put_kind(const struct call *c, struct out *o, enum opt_arg kind,
 		break;
 	case ARG_SNAPSHOT:
 		put_snapshots(c, o);
-		if (v == &cmd_mount) {
+		if (v == &cmd_mount || v == &cmd_export)
 			put_envs(c, o);
+		if (v == &cmd_mount)
 			out_printf(o, "@dirs\n");
-		}
 		break;
 	case ARG_VERB:
 		for (size_t i = 0; i < cmd_verb_count; i++)

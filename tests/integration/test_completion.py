@@ -40,6 +40,7 @@ LINES = [
     ("cowfs tag  other:v", ["cowfs", "tag", "other:v1.2"]),
     ("cowfs rm base:latest oth", ["cowfs", "rm", "base:latest", "other:v1.2"]),
     ("cowfs umount alp", ["cowfs", "umount", "alpha"]),
+    ("cowfs export alp", ["cowfs", "export", "alpha"]),
     ("cowfs umount alpha be", ["cowfs", "umount", "alpha", "beta"]),
     ("cowfs diff --json al", ["cowfs", "diff", "--json", "alpha"]),
     ("cowfs umount --disc", ["cowfs", "umount", "--discard"]),
@@ -60,7 +61,7 @@ LINES = [
                                          "mount", "bas"]),
     ("cowfs import ~/here/pl", ["cowfs", "import", "HOME/here/plain"]),
     ("cowfs mount base:latest bas", ["cowfs", "mount", "base:latest", "bas"]),
-    ("cowfs nothing x", ["cowfs", "nothing", "x"]),
+    ("cowfs nothing q", ["cowfs", "nothing", "q"]),
 ]
 
 

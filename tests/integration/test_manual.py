@@ -175,6 +175,7 @@ def everything(shop):
         return shop.run("--json", *args, expect=expect).json()
 
     yield "import", rows("import", tree, "-t", "shop")
+    yield "export", rows("export", "shop", "--tar", shop.home / "out.tar")
     yield "daemon", rows("daemon", "status", expect=1)
     yield "mount", rows("mount", "shop", "anna", "--quota", "1G,100000",
                          "--ttl", "1h", "--port", "3000", "--port", "5432")
