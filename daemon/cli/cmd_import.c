@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -25,6 +26,7 @@
 #include "exchange/import_tar.h"
 
 enum { REDRAW_NS = 100 * 1000 * 1000, NS_PER_S = 1000 * 1000 * 1000 };
+enum { MEMORY_BYTES = 512 << 20, NAME_BYTES = 256 };
 #define ERASE_LINE "\r\033[K"
 
 enum {
@@ -240,6 +242,22 @@ static int check_archive(const struct call *c)
 	return CODE_DONE;
 }
 
+/* An archive of 350 KiB can make libarchive remember a gigabyte of holes. Twice
+ * what the names take is enough for every honest one; then it is told that
+ * there is no memory. */
+static void bound_memory(const struct import_tar_source *source)
+{
+	struct rlimit limit;
+	rlim_t most = MEMORY_BYTES;
+
+	if (source->max_files < UINT32_MAX)
+		most = MAX(most, source->max_files * 2 * NAME_BYTES);
+	if (getrlimit(RLIMIT_DATA, &limit) < 0 || limit.rlim_cur <= most)
+		return;
+	limit.rlim_cur = most;
+	(void)setrlimit(RLIMIT_DATA, &limit);
+}
+
 static int import_archive(const struct call *c, const char *ref,
 			  struct import_options *o,
 			  struct import_result *ret_result)
@@ -257,6 +275,7 @@ static int import_archive(const struct call *c, const char *ref,
 		r = tarfile_read(c, name, &f);
 	if (r)
 		return r;
+	bound_memory(&source);
 	real = f.is_lent ? NULL : realpath(name, NULL);
 	source.fd = f.fd;
 	source.ref = ref;

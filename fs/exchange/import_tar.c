@@ -21,6 +21,9 @@
 #include "exchange/tar_int.h"
 #include "object/snap.h"
 
+/* Seconds; libarchive does not read all of 64 bits. */
+#define TIME_MAX (INT64_C(1) << 60)
+
 struct taking {
 	struct importer imp;
 	const struct import_tar_source *source;
@@ -126,11 +129,12 @@ static int read_numbers(struct taking *t, struct archive_entry *e,
 {
 	const la_int64_t uid = archive_entry_uid(e);
 	const la_int64_t gid = archive_entry_gid(e);
+	const la_int64_t sec = archive_entry_mtime(e);
 	const long nsec = archive_entry_mtime_nsec(e);
 
 	if (uid < 0 || uid >= UINT32_MAX || gid < 0 || gid >= UINT32_MAX)
 		return refuse(t, "an owner that is no number of a user");
-	if (nsec < 0 || nsec >= 1000000000)
+	if (nsec < 0 || nsec >= 1000000000 || sec < -TIME_MAX || sec > TIME_MAX)
 		return refuse(t, "a time that is none");
 	i->uid = (uint32_t)uid;
 	i->gid = (uint32_t)gid;
@@ -286,7 +290,7 @@ static int take_entry(struct taking *t, struct archive_entry *e)
 static int take_all(struct taking *t)
 {
 	struct archive_entry *e;
-	int r = tar_stream_open(&t->stream, t->source->fd, t->imp.diag);
+	int r = 0;
 
 	while (r >= 0 && (r = tar_stream_next(&t->stream, t->imp.diag, &e)) > 0)
 		r = take_entry(t, e);
@@ -323,6 +327,9 @@ static int take(struct taking *t)
 
 	if (r == 0)
 		r = tar_tree_init(&t->tree, t->source->max_files);
+	/* waits for the first bytes, which gc need not wait for as well */
+	if (r == 0)
+		r = tar_stream_open(&t->stream, t->source->fd, imp->diag);
 	if (r == 0)
 		r = batch_begin(imp->store, &imp->batch);
 	if (r == 0)
