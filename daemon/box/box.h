@@ -59,6 +59,9 @@ struct box_spec {
 	const char *env;   /* the environment's name */
 	const char *mount; /* where it is mounted */
 	const char *at;	   /* where it appears inside; absolute */
+	/* It is the root of the sandbox, and of the host is there only what
+	 * paths names; at is "/". */
+	bool rootfs;
 	const char *home;  /* of whoever calls; absolute */
 	/* The private one that takes its place; NULL: a folder of the sandbox's
 	 */
@@ -85,7 +88,7 @@ struct box {
 	int pidfd;  /* of its first process; 0: none */
 	int folder; /* of the environment's sandbox; 0: none */
 	pid_t pid;
-	bool nested;
+	bool nested, rootfs; /* as in its spec */
 };
 
 #define _cleanup_box_ _cleanup_(box_close)
@@ -284,9 +287,5 @@ struct box_look {
  * mount as it is now. -ESRCH: there is none. */
 _must_check_ int box_join_any(const struct box_spec *spec, struct box *ret_box,
 			      struct box_look *ret_look);
-
-/* Is a sandbox's first process; what the command line calls for the hidden
- * arguments "daemon init FD". */
-_noreturn_ void box_init_main(int fd);
 
 #endif

@@ -18,8 +18,6 @@
 
 /* --- find.c -------------------------------------------------------------- */
 
-enum { BOX_INIT_READY = 1 }; /* the byte that the first process writes */
-
 /* Opens STORE/envs/NAME/box, locked; made when it is missing and make is set.
  * -ENOENT: no such environment, or no folder. */
 _must_check_ int box_folder_open(const char *store, const char *env, bool make);
@@ -95,6 +93,13 @@ const struct view_step *view_above(const struct view *v, size_t count,
 
 /* Everything of the host that a sandbox shows or hides. */
 _must_check_ int host_view(const struct box_spec *spec, struct view *v);
+/* The same where the environment is the root. */
+_must_check_ int root_view(const struct box_spec *spec, struct view *v);
+/* Makes the mount points in the environment that a settled view of that kind
+ * has, following no link. -ELOOP, -ENOTDIR: one that cannot be; ret_path: which,
+ * lent. */
+_must_check_ int root_prepare(const struct box_spec *spec, const struct view *v,
+			      const char **ret_path);
 /* HOME, by its real path: the private folder, and in it tool chains and
  * settings. */
 void home_view(const struct box_spec *spec, const char *home, struct view *v);
@@ -159,6 +164,11 @@ struct sockaddr;
 bool proxy_is_refused(const struct sockaddr *at);
 /* Serves one connection to its end. */
 void proxy_serve(int fd, const struct proxy_rules *rules);
+
+/* --- init_image.c ---------------------------------------------------------- */
+
+/* A descriptor of the program that is a sandbox's first process. */
+_must_check_ int init_image(void);
 
 /* --- start.c, enter.c, filter.c ------------------------------------------ */
 

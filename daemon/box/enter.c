@@ -153,7 +153,9 @@ static _noreturn_ void command_main(const struct box *b,
 	}
 	(void)snprintf(runtime, sizeof runtime, "/run/user/%u",
 		       (unsigned)getuid());
-	(void)mkdir(runtime, 0700);
+	/* A root has what it has. */
+	if (!b->rootfs)
+		(void)mkdir(runtime, 0700);
 	if (chdir(c->cwd) < 0) {
 		tell(out, STEP_DIR, -errno, 0);
 		_exit(1);

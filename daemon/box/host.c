@@ -12,6 +12,9 @@
  * A mount point that is missing below a folder of the host (an origin that is
  * gone) needs that folder writable: it is mirrored, an empty directory with
  * each of its entries bound.
+ *
+ * Where the environment is the root itself, nothing of the host is there but
+ * what the user names; what hides is for that.
  */
 #include "box/box_int.h"
 
@@ -251,5 +254,21 @@ int host_view(const struct box_spec *spec, struct view *v)
 		r = add_wishes(spec, v);
 	if (!r)
 		view_add(v, VIEW_RW, at, spec->mount);
+	return r ? r : view_settle(v);
+}
+
+int root_view(const struct box_spec *spec, struct view *v)
+{
+	int r;
+
+	view_add(v, VIEW_RW, "/", spec->mount);
+	/* Of these only what a wish of the user's or /proc would show. */
+	add_hidden(spec, v);
+	view_add(v, VIEW_PROC, "/proc", NULL);
+	add_fixed(v);
+	view_add(v, VIEW_DEV, "/dev", NULL);
+	view_add(v, VIEW_TMP, "/dev/shm", NULL);
+	view_add(v, VIEW_TMP, "/tmp", NULL);
+	r = add_wishes(spec, v);
 	return r ? r : view_settle(v);
 }

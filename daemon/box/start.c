@@ -3,7 +3,7 @@
  * start.c - making an environment's sandbox, or finding the one that runs.
  *
  * How: bubblewrap makes the name spaces and the mounts and then executes our
- * first process, from a descriptor (its program may be hidden in there). It is
+ * first process, from a descriptor (its program is in no file). It is
  * started by a process that ends at once, so that the sandbox is nobody's
  * child. Its options go through a descriptor, too, and do not stand in ps.
  *
@@ -27,6 +27,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "box/init.h"
 
 enum {
 	START_MS = 10000,
@@ -69,8 +70,12 @@ static void put_shape(const struct box_spec *spec, struct buf *b)
 	static const char *const shares[] = {"ro", "rw", "hide"};
 
 	put_mounts(spec, b);
+	/* A root has homes of its own, one for each user. */
 	buf_printf(b, "at %s\nhome %s\nnet %d\nnested %d\n", spec->at,
-		   spec->home, (int)spec->net, spec->nested);
+		   spec->rootfs ? "-" : spec->home, (int)spec->net,
+		   spec->nested);
+	if (spec->rootfs)
+		buf_printf(b, "rootfs 1\n");
 	buf_printf(b, "limits %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
 		   spec->limits.memory, spec->limits.pids,
 		   spec->limits.cpus_milli);
@@ -149,8 +154,10 @@ static int make_options(const struct box_spec *spec, const struct view *v)
 
 	put_spaces(spec, &b);
 	view_options(v, &b);
-	put(&b, "--remount-ro");
-	put(&b, "/");
+	if (!spec->rootfs) {
+		put(&b, "--remount-ro");
+		put(&b, "/");
+	}
 	put(&b, "--chdir");
 	put(&b, "/");
 	r = buf_error(&b);
@@ -197,8 +204,8 @@ static bool pass_on(const struct start *s)
 static _noreturn_ void exec_bubblewrap(const struct start *s)
 {
 	char args[16], fd[16], program[32], mark[4352];
-	const char *const argv[] = {"bwrap",  "--args", args, "--", program,
-				    "daemon", "init",	fd,   NULL};
+	const char *const argv[] = {"bwrap", "--args", args, "--",
+				    program, fd,       NULL};
 	const char *const vars[] = {
 		"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/"
 		"sbin:/usr/sbin:/sbin",
@@ -306,8 +313,7 @@ static int run_bubblewrap(const struct box_spec *spec, const struct view *v,
 	in = p[0];
 	s.ready = ready = move_up(p[1]);
 	s.lock = lock = move_up(box_lock_file(folder));
-	s.program = program =
-		move_up(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+	s.program = program = move_up(init_image());
 	s.options = options = move_up(options);
 	if (ready < 0 || lock < 0 || program < 0 || options < 0)
 		return -EMFILE;
@@ -331,7 +337,9 @@ static int check_points(const struct box_spec *spec, const struct view *v,
 
 		if (!up || strcmp(up->from, spec->mount) != 0)
 			continue;
-		fd = io_open_beneath(top, s->path + strlen(up->path) + 1,
+		fd = io_open_beneath(top,
+				     s->path + strlen(up->path) +
+					     (up->path[1] != 0),
 				     O_PATH);
 		if (fd < 0)
 			return diag_fail(diag, fd,
@@ -343,6 +351,21 @@ static int check_points(const struct box_spec *spec, const struct view *v,
 	return top < 0 ? -errno : 0;
 }
 
+/* Makes the mount points in what may be written. */
+static int prepare(const struct box_spec *spec, int folder, struct view *v,
+		   struct diag *diag)
+{
+	const char *path;
+	int r;
+
+	if (!spec->rootfs)
+		return home_prepare(spec, folder, v);
+	r = root_prepare(spec, v, &path);
+	return r < 0 ? diag_fail(diag, r, "%s: cannot be a mount point: %s",
+				 path, err_text(r))
+		     : 0;
+}
+
 int box_start(const struct box_spec *spec, int folder, struct diag *diag)
 {
 	_cleanup_(view_fini) struct view v = {0};
@@ -351,7 +374,8 @@ int box_start(const struct box_spec *spec, int folder, struct diag *diag)
 
 	put_shape(spec, &shape);
 	r = buf_error(&shape);
-	if (!r && !spec->home_view && mkdirat(folder, "home", 0755) < 0 &&
+	if (!r && !spec->rootfs && !spec->home_view &&
+	    mkdirat(folder, "home", 0755) < 0 &&
 	    errno != EEXIST)
 		r = -errno;
 	if (!r)
@@ -360,9 +384,9 @@ int box_start(const struct box_spec *spec, int folder, struct diag *diag)
 	if (!r)
 		r = cgroup_make(spec, folder, diag);
 	if (!r)
-		r = host_view(spec, &v);
+		r = spec->rootfs ? root_view(spec, &v) : host_view(spec, &v);
 	if (!r)
-		r = home_prepare(spec, folder, &v);
+		r = prepare(spec, folder, &v, diag);
 	if (!r)
 		r = check_points(spec, &v, diag);
 	if (!r)
@@ -374,17 +398,15 @@ int box_start(const struct box_spec *spec, int folder, struct diag *diag)
 }
 
 /* Opened anew: the folder that is locked is let go. */
-static int take(int folder, int *pidfd, pid_t pid, bool nested,
-		struct box *ret_box)
+static int take(int folder, int *pidfd, pid_t pid, struct box *box)
 {
 	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
-	*ret_box = (struct box){.pidfd = TAKE_FD(*pidfd),
-				.folder = fd,
-				.pid = pid,
-				.nested = nested};
+	box->pidfd = TAKE_FD(*pidfd);
+	box->folder = fd;
+	box->pid = pid;
 	return 0;
 }
 
@@ -403,7 +425,11 @@ static int join(const struct box_spec *spec, int folder, struct diag *diag,
 	if (r < 0)
 		return r;
 	r = relay_start(spec, folder, pidfd, diag);
-	return r < 0 ? r : take(folder, &pidfd, pid, spec->nested, ret_box);
+	if (r < 0)
+		return r;
+	*ret_box =
+		(struct box){.nested = spec->nested, .rootfs = spec->rootfs};
+	return take(folder, &pidfd, pid, ret_box);
 }
 
 int box_join(const struct box_spec *spec, struct diag *diag,
@@ -453,10 +479,13 @@ int box_join_any(const struct box_spec *spec, struct box *ret_box,
 	if (buf_error(&mount) || !read_shape(folder, &mount, &shape))
 		return -ESRCH;
 	r = read_look(&shape, ret_look);
-	return r ? r
-		 : take(folder, &pidfd, pid,
-			strstr((char *)shape.data, "\nnested 1\n") != NULL,
-			ret_box);
+	if (r)
+		return r;
+	*ret_box = (struct box){
+		.nested = strstr((char *)shape.data, "\nnested 1\n"),
+		.rootfs = strstr((char *)shape.data, "\nrootfs 1\n"),
+	};
+	return take(folder, &pidfd, pid, ret_box);
 }
 
 int box_open(const struct box_spec *spec, struct diag *diag,

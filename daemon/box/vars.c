@@ -4,7 +4,8 @@
  *
  * How: a clean list. Of the caller's variables only those pass that say how
  * text and terminal look, where programs are and who calls: tokens, sockets and
- * settings of other tools stay outside unless the user hands them on.
+ * settings of other tools stay outside unless the user hands them on. A root of
+ * its own has its own programs, languages and users.
  */
 #include "box/box_int.h"
 
@@ -55,16 +56,21 @@ static void set_proxy(struct buf *vars)
 	box_vars_set(vars, "NO_PROXY", own);
 }
 
-void box_vars(const struct box_spec *spec, uid_t uid, struct buf *vars)
+static void pass_vars(const char *const *names, size_t count, struct buf *vars)
+{
+	for (size_t i = 0; i < count; i++) {
+		const char *value = getenv(names[i]);
+
+		if (value)
+			box_vars_set(vars, names[i], value);
+	}
+}
+
+static void host_vars(uid_t uid, struct buf *vars)
 {
 	char runtime[64];
 
-	for (size_t i = 0; i < ARRAY_SIZE(passed); i++) {
-		const char *value = getenv(passed[i]);
-
-		if (value)
-			box_vars_set(vars, passed[i], value);
-	}
+	pass_vars(passed, ARRAY_SIZE(passed), vars);
 	for (char **v = environ; v && *v; v++)
 		if (!strncmp(*v, "LC_", 3) && strchr(*v, '='))
 			buf_put(vars, *v, strlen(*v) + 1);
@@ -73,8 +79,26 @@ void box_vars(const struct box_spec *spec, uid_t uid, struct buf *vars)
 			     "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:"
 			     "/usr/sbin:/sbin");
 	(void)snprintf(runtime, sizeof runtime, "/run/user/%u", (unsigned)uid);
-	box_vars_set(vars, "HOME", spec->home);
 	box_vars_set(vars, "XDG_RUNTIME_DIR", runtime);
+}
+
+static void root_vars(struct buf *vars)
+{
+	static const char *const names[] = {"TERM", "COLORTERM", "NO_COLOR"};
+
+	pass_vars(names, ARRAY_SIZE(names), vars);
+	box_vars_set(vars, "PATH",
+		     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:"
+		     "/sbin:/bin");
+}
+
+void box_vars(const struct box_spec *spec, uid_t uid, struct buf *vars)
+{
+	if (spec->rootfs)
+		root_vars(vars);
+	else
+		host_vars(uid, vars);
+	box_vars_set(vars, "HOME", spec->home);
 	box_vars_set(vars, "COWFS_ENV", spec->env);
 	if (spec->net == BOX_NET_PRIVATE)
 		set_proxy(vars);

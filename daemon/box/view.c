@@ -175,7 +175,8 @@ static void option_parents(struct buf *b, const struct view *v, size_t i)
 	const struct view_step *up = view_above(v, i, path);
 	const char *slash = path + (up ? strlen(up->path) : 0);
 
-	if (up && up->kind == VIEW_RO)
+	/* In an environment that is the root they have been made. */
+	if (up && (up->kind == VIEW_RO || !strcmp(up->path, "/")))
 		return;
 	while ((slash = strchr(slash + 1, '/'))) {
 		_cleanup_free_ char *dir =

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd_daemon.c - `cowfs daemon start|stop|status`, and the ways into the keeper
- * (`daemon keeper FD`, which serve_connect runs) and into the first process of
- * a sandbox (`daemon init FD`), which no user needs.
+ * cmd_daemon.c - `cowfs daemon start|stop|status`, and the way into the keeper
+ * (`daemon keeper FD`, which serve_connect runs), which no user needs.
  *
  * stop is done when both processes have ended, so that a script may remove the
  * store after it.
@@ -16,7 +15,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "box/box.h"
 #include "cli/place.h"
 #include "cli/remote.h"
 #include "serve/serve.h"
@@ -182,23 +180,12 @@ static int keeper(const struct call *c)
 	return serve_keeper_main(c->store, fd);
 }
 
-static int init(const struct call *c)
-{
-	const int fd = descriptor(c);
-
-	if (fd < 0 || getpid() != 1)
-		return call_fail(c, CODE_USAGE, "init: not in a sandbox");
-	box_init_main(fd);
-}
-
 static int run(struct call *c)
 {
 	const char *what = c->args->args[0];
 
 	if (!strcmp(what, "keeper"))
 		return keeper(c);
-	if (!strcmp(what, "init"))
-		return init(c);
 	if (c->args->arg_count > 1)
 		return call_fail(c, CODE_USAGE, "%s: one argument too many",
 				 c->args->args[1]);

@@ -37,6 +37,8 @@ enum {
 static const struct opt_def options[] = {
 	[RUN_NEW] = {"new", 0, OPT_VALUE, ARG_SNAPSHOT, "SNAPSHOT",
 		     "mount this as a new environment, umount it in the end"},
+	[RUN_ROOTFS] = {"rootfs", 0, OPT_FLAG, ARG_NONE, NULL,
+			"it is the root file system, of the host is nothing"},
 	[RUN_AT] = {"at", 0, OPT_VALUE, ARG_DIR, "PATH",
 		    "where it appears; \"mount\": where it is mounted"},
 	[RUN_RW] = {"rw", 0, OPT_LIST, ARG_DIR, "PATH",
@@ -164,23 +166,50 @@ static int find_user(struct run *r)
 	return CODE_DONE;
 }
 
+/* The same by the lists of a root that is the environment. */
+static int find_root_user(struct run *r)
+{
+	const char *text = opt_value(r->c->args, RUN_USER);
+	struct run_root *root = &r->s.root;
+	int code;
+
+	if (text && geteuid() != 0)
+		return call_fail(r->c, CODE_USAGE, "--user: only root can");
+	code = run_root_user(r->c, r->env.path, text, root);
+	if (code)
+		return code;
+	r->cmd.has_user = text;
+	r->cmd.uid = root->uid;
+	r->cmd.gid = root->gid;
+	r->s.spec.home = root->home;
+	return CODE_DONE;
+}
+
+static const char *find_shell(const struct run *r)
+{
+	static const char *const shells[] = {"/bin/bash", "/bin/sh"};
+	const char *shell = getenv("SHELL");
+
+	if (r->s.spec.rootfs)
+		return r->s.root.shell;
+	if (!shell || access(shell, X_OK) < 0)
+		shell = shells[access(shells[0], X_OK) < 0];
+	return shell;
+}
+
 /* The rest of the command line, or a shell. */
 static int find_argv(struct run *r)
 {
-	static const char *const shells[] = {"/bin/bash", "/bin/sh"};
 	const struct opt_args *a = r->c->args;
 	const size_t from = opt_has(a, RUN_NEW) ? 0 : 1;
-	const char *shell = getenv("SHELL");
 
 	r->argv = calloc(a->arg_count + 2, sizeof *r->argv);
 	if (!r->argv)
 		return call_fail_err(r->c, -ENOMEM, NULL, "run");
 	for (size_t i = from; i < a->arg_count; i++)
 		r->argv[i - from] = (char *)a->args[i];
-	if (!shell || access(shell, X_OK) < 0)
-		shell = shells[access(shells[0], X_OK) < 0];
 	if (!r->argv[0])
-		r->argv[0] = (char *)shell;
+		r->argv[0] = (char *)find_shell(r);
 	r->cmd.argv = r->argv;
 	return CODE_DONE;
 }
@@ -203,10 +232,11 @@ static int find_timeout(struct run *r)
 
 static int find_command(struct run *r)
 {
-	int code = find_argv(r);
+	const bool rootfs = r->s.spec.rootfs;
+	int code = rootfs ? find_root_user(r) : find_user(r);
 
 	if (!code)
-		code = find_user(r);
+		code = find_argv(r);
 	if (!code)
 		code = find_timeout(r);
 	if (!code)
@@ -214,7 +244,7 @@ static int find_command(struct run *r)
 	if (code)
 		return code;
 	r->cmd.cwd = r->s.cwd;
-	if (strncmp(r->s.spec.home, r->s.at, strlen(r->s.at)) != 0)
+	if (!rootfs && strncmp(r->s.spec.home, r->s.at, strlen(r->s.at)) != 0)
 		r->cmd.home = r->s.spec.home;
 	return CODE_DONE;
 }
@@ -377,8 +407,14 @@ static int run_detached(struct run *r)
 
 static int check_usage(const struct call *c)
 {
+	static const int others[] = {RUN_AT, RUN_HIDE, RUN_WARM};
 	const struct opt_args *a = c->args;
 
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (opt_has(a, RUN_ROOTFS) && opt_has(a, others[i]))
+			return call_fail(c, CODE_USAGE,
+					 "--%s: not together with --rootfs",
+					 options[others[i]].name);
 	if (!opt_has(a, RUN_NEW) && !a->arg_count) {
 		(void)call_fail(c, 0, "ENV: missing");
 		call_hint("usage: cowfs run ENV [--] [COMMAND...]");

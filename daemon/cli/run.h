@@ -17,6 +17,7 @@
 /* The options, in the order of the table. */
 enum {
 	RUN_NEW,
+	RUN_ROOTFS,
 	RUN_AT,
 	RUN_RW,
 	RUN_RO,
@@ -37,6 +38,14 @@ enum {
 	RUN_WARM,
 };
 
+/* Who runs, by the lists of a root. */
+struct run_root {
+	uid_t uid;
+	gid_t gid;
+	char *name;	    /* NULL: it has none */
+	char *home, *shell; /* absolute paths in there */
+};
+
 /* A sandbox's description, and what it points to. */
 struct run_spec {
 	struct box_spec spec;
@@ -47,6 +56,7 @@ struct run_spec {
 	char **texts;	   /* of paths */
 	const char **allow;
 	struct warm_home home;
+	struct run_root root;
 	struct buf hidden; /* strings, each ending in NUL */
 	const char **hidden_list;
 };
@@ -79,6 +89,14 @@ _must_check_ int run_env_find(const struct call *c, const char *arg, int *fd,
 /* Ends it by a command like any other, whose output goes to standard error;
  * false: it has not succeeded. */
 _must_check_ bool run_env_umount(const struct call *c, const char *name);
+
+/* --- run_root.c ---------------------------------------------------------- */
+
+/* Finds the user of --user, or the caller, in the lists of the root that is
+ * mounted there. */
+_must_check_ int run_root_user(const struct call *c, const char *mount,
+			       const char *user, struct run_root *ret_root);
+void run_root_fini(struct run_root *root);
 
 /* --- run_net.c ----------------------------------------------------------- */
 

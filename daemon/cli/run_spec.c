@@ -36,6 +36,7 @@ void run_spec_fini(struct run_spec *s)
 	free(s->cwd);
 	free((void *)s->hidden_list);
 	buf_fini(&s->hidden);
+	run_root_fini(&s->root);
 	*s = (struct run_spec){0};
 }
 
@@ -74,6 +75,11 @@ static int find_place(const struct call *c, const struct remote_env *e,
 	size_t exists;
 	int r;
 
+	if (opt_has(c->args, RUN_ROOTFS)) {
+		s->at = strdup("/");
+		return s->at ? CODE_DONE
+			     : call_fail_err(c, -ENOMEM, NULL, "run");
+	}
 	if (at && !strcmp(at, "mount"))
 		at = e->path;
 	else if (at && at[0] != '/')
@@ -114,7 +120,10 @@ static int find_cwd(const struct call *c, const struct remote_env *e,
 	/* Everything is below "/", which appears elsewhere. */
 	if (cwd && !rest && source && source[1])
 		rest = name_below(cwd, source);
-	buf_printf(&b, "%s%s", s->at, rest ? rest : "");
+	if (s->at[1] || !rest || !*rest)
+		buf_printf(&b, "%s", s->at);
+	if (rest)
+		buf_printf(&b, "%s", rest);
 	s->cwd = buf_str(&b) ? strdup(buf_str(&b)) : NULL;
 	return s->cwd ? CODE_DONE : call_fail_err(c, -ENOMEM, NULL, "run");
 }
@@ -219,6 +228,7 @@ int run_spec_make(const struct call *c, const struct remote_env *e,
 	s->spec.mount = e->path;
 	s->spec.at = s->at;
 	s->spec.home = home_of_caller();
+	s->spec.rootfs = opt_has(c->args, RUN_ROOTFS);
 	s->spec.nested = opt_has(c->args, RUN_NESTED);
 	return CODE_DONE;
 }
@@ -238,6 +248,9 @@ int run_spec_home(const struct call *c, int *fd, const struct box_command *cmd,
 {
 	const bool warm = opt_has(c->args, RUN_WARM);
 	int r = CODE_DONE;
+
+	if (s->spec.rootfs)
+		return CODE_DONE; /* it is in there */
 
 	if (warm)
 		r = warm_home(c, fd, s->spec.env, NULL, &s->home);

@@ -162,6 +162,10 @@ void run_vars(const struct run_spec *s, uid_t uid, const struct buf *own,
 	struct box_db db;
 
 	box_vars(spec, uid, ret_vars);
+	if (spec->rootfs && s->root.name) {
+		box_vars_set(ret_vars, "USER", s->root.name);
+		box_vars_set(ret_vars, "LOGNAME", s->root.name);
+	}
 	ports_vars(&s->ports, spec->net, ret_vars);
 	if (box_db_read(spec->store, spec->env, &db) == 0 && box_db_runs(&db))
 		box_db_vars(&db, spec->at, BOX_DB_SOCKETS, ret_vars);
