@@ -305,7 +305,7 @@ struct places {
 	const struct keeper_request *q;
 	struct mounts_found top; /* what is on top at the path */
 	bool any;
-	bool elsewhere; /* bound to another place, which stays */
+	bool elsewhere; /* bound to another place, which stays, or overlaid */
 };
 
 static int see_place(void *ctx, const struct mounts_entry *e)
@@ -317,9 +317,10 @@ static int see_place(void *ctx, const struct mounts_entry *e)
 		p->top = (struct mounts_found){
 			.major = e->major,
 			.minor = e->minor,
-			.shared = e->shared,
+			.parent = e->parent,
 			.is_ours = strcmp(e->type, SESSION_FS_TYPE) == 0};
-	} else if (e->major == p->q->major && e->minor == p->q->minor) {
+	} else if ((e->major == p->q->major && e->minor == p->q->minor) ||
+		   mounts_is_over(e, p->q->path)) {
 		p->elsewhere = true;
 	}
 	return 0;
@@ -339,7 +340,7 @@ static int do_umount(const struct keeper_request *q, struct keeper_reply *reply)
 	else if (r == 0 && (p.top.major != q->major || p.top.minor != q->minor))
 		r = p.top.is_ours ? -ENOENT : -EBUSY;
 	if (r == 0) {
-		m.shared = p.top.shared;
+		m.group = mounts_group(p.top.parent);
 		r = !detach && (p.elsewhere || users_has_copy(&m))
 			    ? -EBUSY
 			    : unmount_path(q->path, detach, reply);
@@ -405,7 +406,7 @@ void keeper_child_run(const struct keeper_request *q, const char *store,
 		/* Not there any more: every copy counts. */
 		if (mounts_find(q->path, &found) == 0 &&
 		    found.major == q->major && found.minor == q->minor)
-			m.shared = found.shared;
+			m.group = mounts_group(found.parent);
 		put_users(&m, reply);
 		break;
 	case KEEPER_SYNC:

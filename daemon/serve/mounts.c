@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/io.h"
+#include "base/name.h"
 
 enum {
 	MOUNTINFO_MAX = 64 << 20,
@@ -50,7 +51,8 @@ static unsigned number_after(const char *field, const char *prefix)
 		       : 0;
 }
 
-/* Fields: id parent major:minor root path options [tags...] - type ... */
+/* Fields: id parent major:minor root path options [tags...] - type source
+ * options */
 static bool parse_line(char *line, struct mounts_entry *e)
 {
 	char *save = NULL;
@@ -60,7 +62,10 @@ static bool parse_line(char *line, struct mounts_entry *e)
 	for (int i = 0; field; i++) {
 		char *colon;
 
-		if (i == 2) {
+		if (i < 2) {
+			*(i ? &e->parent : &e->id) =
+				(unsigned)strtoul(field, NULL, 10);
+		} else if (i == 2) {
 			e->major = (uint32_t)strtoul(field, &colon, 10);
 			if (*colon != ':')
 				return false;
@@ -70,6 +75,8 @@ static bool parse_line(char *line, struct mounts_entry *e)
 			e->path = field;
 		} else if (i > 5 && strcmp(field, "-") == 0) {
 			e->type = strtok_r(NULL, " ", &save);
+			(void)strtok_r(NULL, " ", &save);
+			e->options = strtok_r(NULL, " ", &save);
 			return e->path && e->type;
 		} else if (i > 5) {
 			e->shared += number_after(field, "shared:");
@@ -126,7 +133,7 @@ static int find_one(void *ctx, const struct mounts_entry *e)
 	f->found = (struct mounts_found){
 		.major = e->major,
 		.minor = e->minor,
-		.shared = e->shared,
+		.parent = e->parent,
 		.is_ours = strcmp(e->type, "fuse.cowfs") == 0};
 	return 0;
 }
@@ -142,6 +149,65 @@ int mounts_find(const char *path, struct mounts_found *ret_found)
 		return -ENOENT;
 	*ret_found = f.found;
 	return 0;
+}
+
+struct group {
+	unsigned id, shared;
+};
+
+static int see_group(void *ctx, const struct mounts_entry *e)
+{
+	struct group *g = ctx;
+
+	if (e->id != g->id)
+		return 0;
+	g->shared = e->shared;
+	return 1;
+}
+
+unsigned mounts_group(unsigned id)
+{
+	struct group g = {.id = id};
+
+	return mounts_walk(0, see_group, &g) < 0 ? 0 : g.shared;
+}
+
+/* Whether a list of layers has one at or below a path. */
+static bool any_below(char *layers, bool is_list, const char *path)
+{
+	char *save = NULL, *layer;
+
+	for (layer = is_list ? strtok_r(layers, ":", &save) : layers; layer;
+	     layer = is_list ? strtok_r(NULL, ":", &save) : NULL) {
+		unescape(layer);
+		if (name_below(layer, path))
+			return true;
+	}
+	return false;
+}
+
+bool mounts_is_over(const struct mounts_entry *e, const char *path)
+{
+	static const char *const names[] = {"lowerdir=", "lowerdir+=",
+					    "upperdir="};
+	_cleanup_free_ char *copy = NULL;
+	char *save = NULL, *option;
+
+	if (strcmp(e->type, "overlay") != 0 || !e->options)
+		return false;
+	/* A comma in a path is escaped, as a space is. */
+	copy = strdup(e->options);
+	for (option = copy ? strtok_r(copy, ",", &save) : NULL; option;
+	     option = strtok_r(NULL, ",", &save)) {
+		for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+			const size_t n = strlen(names[i]);
+
+			if (!strncmp(option, names[i], n) &&
+			    any_below(option + n, i == 0, path))
+				return true;
+		}
+	}
+	return false;
 }
 
 uint64_t mounts_namespace(pid_t pid)

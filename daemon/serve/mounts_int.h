@@ -20,12 +20,14 @@
 #include <sys/types.h>
 
 struct mounts_entry {
+	unsigned id, parent; /* in its name space */
 	uint32_t major;
 	uint32_t minor;
 	const char *path; /* unescaped */
 	const char *type;
 	unsigned shared; /* peer group, 0: none */
 	unsigned master; /* peer group that this one follows, 0: none */
+	const char *options; /* of its file system, as they stand there */
 };
 
 typedef int (*mounts_fn)(void *ctx, const struct mounts_entry *e);
@@ -36,10 +38,14 @@ _must_check_ int mounts_walk(pid_t pid, mounts_fn fn, void *ctx);
 struct mounts_found {
 	uint32_t major;
 	uint32_t minor;
-	unsigned shared;
+	unsigned parent;
 	bool is_ours; /* of type fuse.cowfs */
 };
 _must_check_ int mounts_find(const char *path, struct mounts_found *ret_found);
+/* Returns the peer group of a mount of this name space; 0: none. */
+unsigned mounts_group(unsigned id);
+/* Whether it is an overlay with layers at or below a path. */
+bool mounts_is_over(const struct mounts_entry *e, const char *path);
 
 /* Identifies a process's mount name space; 0 when it may not be asked. */
 uint64_t mounts_namespace(pid_t pid);

@@ -6,7 +6,9 @@
  * How: a process is opened first, and ended when a second look still names its
  * number as a holder's: so no other one is hit that got the number meanwhile.
  * SIGTERM, and SIGKILL a second later; then once more from the beginning, since
- * holders start others, but not for ever. The command that asks and those that
+ * holders start others, but not for ever. Mounts of what was ended, an overlay
+ * of a container's, are left to whoever made them, who gets the time for it. The
+ * command that asks and those that
  * called it, the user's shell above all, are left: they make the environment
  * busy, as without the option.
  */
@@ -29,6 +31,8 @@ enum {
 	CALLERS_MAX = 64,
 	TERM_MS = 1000,
 	KILL_MS = 2000,
+	MOUNTS_MS = 5000,
+	MOUNTS_POLL_MS = 50,
 	POLL_MS = 5,
 	NS_PER_MS = 1000000,
 };
@@ -214,18 +218,44 @@ static size_t end_some(struct outside *o, struct server *s,
 	return tell(o);
 }
 
+static bool has_process(void *ctx, pid_t pid, const char *line, size_t n)
+{
+	*(bool *)ctx = *(bool *)ctx || pid > 0;
+	return true;
+}
+
+/* Waits while mounts are all that is left. */
+static void wait_mounts(struct server *s, const struct envs_entry *entry,
+			struct keeper_reply *reply)
+{
+	const uint64_t end = clock_mono_ns() + (uint64_t)MOUNTS_MS * NS_PER_MS;
+
+	while (boxes_others(s, entry, reply) == 0 && reply->text_len > 0 &&
+	       clock_mono_ns() < end) {
+		bool any = false;
+
+		boxes_each_user(reply, has_process, &any);
+		if (any)
+			return;
+		(void)poll(NULL, 0, MOUNTS_POLL_MS);
+	}
+}
+
 int outside_end(struct server *s, const struct envs_entry *entry, pid_t asker,
 		struct msg *done, struct diag *diag)
 {
 	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
 	_cleanup_(outside_freep) struct outside *o =
 		outside_new(entry->name, asker, diag);
+	bool any = false;
 
 	if (!o || !reply)
 		return -ENOMEM;
 	o->done = done;
 	for (int i = 0; i < ROUNDS && end_some(o, s, entry, reply); i++)
-		;
+		any = true;
+	if (any)
+		wait_mounts(s, entry, reply);
 	return 0;
 }
 

@@ -4,7 +4,11 @@
  * /proc/P/fd/N point to, then the device column of /proc/P/maps. statx with an
  * empty mask and AT_STATX_DONT_SYNC follows such a link straight to the inode
  * and gives the device without a request to any file system. A process whose
- * mount name space has a copy of the mount uses it by that alone.
+ * mount name space has a copy of the mount uses it by that alone: unmounting
+ * ours would leave it. It takes those copies along that lie on a copy of the
+ * mount that ours lies on, and not the one that a container has as its root,
+ * though that may follow ours in all else. A kernel overlay with a layer in the
+ * mount holds it unseen, and counts as a copy.
  *
  * Name spaces are looked at once each: containers share theirs among many
  * processes.
@@ -25,6 +29,7 @@
 enum {
 	MAX_LINES = 200,
 	MAX_SPACES = 512,
+	MAX_FOLLOWERS = 16,
 	NAME_BYTES = 320, /* "/proc/PID/fd/" and a directory entry */
 	MAPS_MAX = 64 << 20,
 	PATH_BYTES = 4096,
@@ -69,21 +74,39 @@ static struct search *search_new(const struct users_mount *m)
 struct copy {
 	const struct users_mount *mount;
 	bool here; /* our own name space: the mount itself is no copy */
+	unsigned followers[MAX_FOLLOWERS]; /* ids of mounts of the group */
+	size_t follower_count;
 	char *path;
 };
+
+/* A first look for the mounts of the group: a mount may stand before the one
+ * that it lies on. */
+static int see_follower(void *ctx, const struct mounts_entry *e)
+{
+	struct copy *c = ctx;
+	const unsigned group = c->mount->group;
+
+	if (group && (e->shared == group || e->master == group) &&
+	    c->follower_count < MAX_FOLLOWERS)
+		c->followers[c->follower_count++] = e->id;
+	return 0;
+}
 
 static int match_copy(void *ctx, const struct mounts_entry *e)
 {
 	struct copy *c = ctx;
 	const struct users_mount *m = c->mount;
 
-	if (e->major != m->major || e->minor != m->minor)
+	if (e->major != m->major || e->minor != m->minor) {
+		if (!mounts_is_over(e, m->path))
+			return 0;
+	} else if (c->here && strcmp(e->path, m->path) == 0) {
 		return 0;
-	if (c->here && strcmp(e->path, m->path) == 0)
-		return 0;
-	if (!c->here && m->shared &&
-	    (e->shared == m->shared || e->master == m->shared))
-		return 0;
+	} else {
+		for (size_t i = 0; i < c->follower_count; i++)
+			if (e->parent == c->followers[i])
+				return 0;
+	}
 	c->path = strdup(e->path);
 	return 1;
 }
@@ -103,7 +126,8 @@ static const char *copy_of(struct search *s, pid_t pid)
 	if (s->count == MAX_SPACES)
 		return NULL;
 	/* A process that has just ended: another one may tell. */
-	if (mounts_walk(pid, match_copy, &c) < 0)
+	if (mounts_walk(pid, see_follower, &c) < 0 ||
+	    mounts_walk(pid, match_copy, &c) < 0)
 		return NULL;
 	s->spaces[s->count++] = (struct space){.id = id, .path = c.path};
 	return c.path;

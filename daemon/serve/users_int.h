@@ -20,9 +20,10 @@ struct users_mount {
 	uint32_t major;
 	uint32_t minor;
 	const char *path; /* where it is mounted here */
-	/* Peer group: copies in it are unmounted together with ours, so they
-	 * do not count as users. 0: every copy counts. */
-	unsigned shared;
+	/* Peer group of the mount that it lies on: what lies on a mount of
+	 * this group elsewhere is unmounted together with ours, and is no user.
+	 * 0: every copy counts. */
+	unsigned group;
 };
 
 /* Says whether another mount name space has a copy that unmounting ours would
