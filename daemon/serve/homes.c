@@ -224,7 +224,7 @@ int homes_end(struct server *s, const struct envs_entry *entry, bool checked,
 	if (home->mount.state != ENVS_NONE && !checked)
 		r = boxes_check_others(s, entry, diag);
 	if (r == 0 && home->mount.state != ENVS_NONE)
-		r = umount_end(s, home, diag, ret_home);
+		r = umount_end(s, home, UMOUNT_WAIT_MS, diag, ret_home);
 	envs_release(home);
 	return r;
 }

@@ -190,10 +190,13 @@ _must_check_ int rescue_check(struct server *s, const char *name,
 
 /* --- umount.c ------------------------------------------------------------ */
 
+enum { UMOUNT_WAIT_MS = 2000, UMOUNT_KILL_MS = 10000 };
+
 /* Unmounts an acquired entry, waits for the end of its connection, and takes
  * the environment out of it. Returns 0 or a code. */
 _must_check_ int umount_end(struct server *s, struct envs_entry *entry,
-			    struct diag *diag, struct env **ret_env);
+			    unsigned wait_ms, struct diag *diag,
+			    struct env **ret_env);
 /* Closes one whose folder is gone, in the background. */
 void umount_close(struct server *s, struct env *env);
 

@@ -25,7 +25,6 @@
 #include "fuse/session.h"
 
 enum {
-	END_WAIT_MS = 2000,
 	LAST_WAIT_MS = 500, /* at SIGTERM */
 	ACQUIRE_MS = 5000,
 };
@@ -108,9 +107,10 @@ static int unmount(struct server *s, struct envs_entry *entry,
 
 /* Waits for the end of the connection; names who keeps it. */
 static int wait_end(struct server *s, struct envs_entry *entry,
-		    struct keeper_reply *reply, struct diag *diag)
+		    unsigned wait_ms, struct keeper_reply *reply,
+		    struct diag *diag)
 {
-	if (session_wait_end(entry->mount.session, END_WAIT_MS) == 0)
+	if (session_wait_end(entry->mount.session, wait_ms) == 0)
 		return 0;
 	diag_add(diag, "%s: busy: unmounted here, but still used elsewhere",
 		 entry->name);
@@ -236,8 +236,8 @@ static void put_freed(const char *path, struct msg *done)
 		msg_put_str(done, CTL_TAG_FREED, buf_str(&text));
 }
 
-int umount_end(struct server *s, struct envs_entry *entry, struct diag *diag,
-	       struct env **ret_env)
+int umount_end(struct server *s, struct envs_entry *entry, unsigned wait_ms,
+	       struct diag *diag, struct env **ret_env)
 {
 	_cleanup_free_ struct keeper_reply *reply = calloc(1, sizeof *reply);
 	int r = reply ? 0 : -ENOMEM;
@@ -245,7 +245,7 @@ int umount_end(struct server *s, struct envs_entry *entry, struct diag *diag,
 	if (r == 0 && entry->mount.state == ENVS_MOUNTED)
 		r = unmount(s, entry, reply, diag);
 	if (r == 0)
-		r = wait_end(s, entry, reply, diag);
+		r = wait_end(s, entry, wait_ms, reply, diag);
 	if (r == 0)
 		*ret_env = take_env(s, entry);
 	return r;
@@ -255,8 +255,11 @@ static int umount_mounted(struct server *s, struct envs_entry *entry,
 			  const struct wish *w, struct diag *diag)
 {
 	_cleanup_free_ char *real = strdup(entry->mount.real);
+	/* Whoever has lost its processes is cleaning up. */
+	const unsigned wait_ms =
+		w->flags & CTL_FLAG_KILL ? UMOUNT_KILL_MS : UMOUNT_WAIT_MS;
 	struct env *env;
-	int r = real ? umount_end(s, entry, diag, &env) : -ENOMEM;
+	int r = real ? umount_end(s, entry, wait_ms, diag, &env) : -ENOMEM;
 
 	if (r)
 		return r;

@@ -23,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent /
 from project import cache_folder  # noqa: E402
 
 # The second with apt: its scripts want to know first that nothing starts.
-FIRST, SECOND = "ca-certificates,python3-minimal", "postgresql-15"
+FIRST, SECOND = "ca-certificates,python3", "postgresql-15"
 MADE = 1  # counts changes of how it is made
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 VARS = {"PATH": PATH, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8",
