@@ -2,6 +2,7 @@
 """run --rootfs: an environment is the root of its own sandbox."""
 import os
 import pathlib
+import tempfile
 
 import pytest
 
@@ -13,12 +14,20 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PRIVATE = {"/", "/proc", "/dev", "/tmp"}
 
 
+@pytest.fixture(scope="module")
+def origin():
+    with tempfile.TemporaryDirectory(prefix="cowfs-t-") as folder:
+        os.chmod(folder, 0o755)
+        top = pathlib.Path(folder) / "root"
+        small_root.make(top)
+        yield top
+
+
 @pytest.fixture
-def root(at_home, tmp_path):
+def root(at_home, origin):
     """A store with an environment e of a small root."""
-    at_home.tree = tmp_path / "root"
-    small_root.make(at_home.tree)
-    at_home.load(at_home.tree)
+    at_home.tree = origin
+    at_home.load(origin)
     at_home.point = at_home.mount("base", "e")
     return at_home
 
@@ -196,7 +205,6 @@ def test_it_shares_its_sandbox_only_with_its_like(root):
 
 
 def test_working_directory_limits_records_kill(root):
-    (root.tree / "etc/deep").mkdir()
     where = root.inside(root.tree / "home", ["cowfs", "run", "--rootfs", "e",
                                              "sh", "-c", "pwd"])
     assert where.out == "/home\n"
@@ -207,7 +215,7 @@ def test_working_directory_limits_records_kill(root):
     rsh(root, "echo for the record", "--net", "none", expect=125)
     assert "sleep" in root.run("logs", "e").out
     root.run("run", "--rootfs", "--detach", "e", "--", "sleep", "600")
-    assert len(mountpoint.boxes_of(root.folder)) > 1
+    assert mountpoint.boxes_of(root.folder)
     root.run("kill", "e")
     wait_until(lambda: not mountpoint.boxes_of(root.folder), 10, "it ended")
     for code in ("exit 7", "kill -9 $$"):

@@ -10,10 +10,10 @@ PROGRAMS = ("sh", "cat", "chmod", "cp", "env", "id", "ln", "ls", "mkdir",
             "mknod", "mv", "rm", "sleep", "stat", "touch")
 
 
-def libraries(program):
-    out = subprocess.run(["ldd", program], stdout=subprocess.PIPE, text=True,
+def libraries(programs):
+    out = subprocess.run(["ldd", *programs], stdout=subprocess.PIPE, text=True,
                          check=True).stdout
-    return re.findall(r"(/\S+) \(0x", out)
+    return set(re.findall(r"(/\S+) \(0x", out))
 
 
 def put(top, path):
@@ -29,11 +29,11 @@ def make(top, programs=PROGRAMS):
     for name in ("bin", "dev", "etc", "home/u", "proc", "root", "run", "tmp"):
         (top / name).mkdir(parents=True)
     (top / "tmp").chmod(0o1777)
-    for name in programs:
-        program = shutil.which(name)
-        for path in libraries(program):
-            put(top, path)
-        shutil.copy(program, top / "bin" / name)
+    found = [shutil.which(name) for name in programs]
+    for path in libraries(found):
+        put(top, path)
+    for program in found:
+        shutil.copy(program, top / "bin")
     (top / "etc/passwd").write_text(
         "root:x:0:0::/root:/bin/sh\nada:x:1234:1235::/home/u:/bin/sh\n")
     (top / "etc/group").write_text("root:x:0:\nlovers:x:77:\n")
