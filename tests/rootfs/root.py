@@ -98,7 +98,10 @@ def make_root(top):
     for path in ("usr/share/doc", "usr/share/man", "usr/share/locale",
                  "var/lib/apt/lists", "var/cache/debconf"):
         for entry in (top / path).iterdir():
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
 
 
 def packages(top):
