@@ -96,8 +96,8 @@ _must_check_ int host_view(const struct box_spec *spec, struct view *v);
 /* The same where the environment is the root. */
 _must_check_ int root_view(const struct box_spec *spec, struct view *v);
 /* Makes the mount points in the environment that a settled view of that kind
- * has, following no link. -ELOOP, -ENOTDIR: one that cannot be; ret_path: which,
- * lent. */
+ * has, following no link. -ELOOP, -ENOTDIR: one that cannot be; ret_path:
+ * which, lent. */
 _must_check_ int root_prepare(const struct box_spec *spec, const struct view *v,
 			      const char **ret_path);
 /* HOME, by its real path: the private folder, and in it tool chains and
@@ -165,7 +165,7 @@ bool proxy_is_refused(const struct sockaddr *at);
 /* Serves one connection to its end. */
 void proxy_serve(int fd, const struct proxy_rules *rules);
 
-/* --- init_image.c ---------------------------------------------------------- */
+/* --- init_image.c -------------------------------------------------------- */
 
 /* A descriptor of the program that is a sandbox's first process. */
 _must_check_ int init_image(void);

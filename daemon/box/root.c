@@ -21,8 +21,7 @@ static int enter(int dir, const char *name)
 
 	if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
 		return -errno;
-	fd = openat(dir, name,
-		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
 

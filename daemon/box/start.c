@@ -337,10 +337,9 @@ static int check_points(const struct box_spec *spec, const struct view *v,
 
 		if (!up || strcmp(up->from, spec->mount) != 0)
 			continue;
-		fd = io_open_beneath(top,
-				     s->path + strlen(up->path) +
-					     (up->path[1] != 0),
-				     O_PATH);
+		fd = io_open_beneath(
+			top, s->path + strlen(up->path) + (up->path[1] != 0),
+			O_PATH);
 		if (fd < 0)
 			return diag_fail(diag, fd,
 					 "%s: not in the environment, or a "
@@ -375,8 +374,7 @@ int box_start(const struct box_spec *spec, int folder, struct diag *diag)
 	put_shape(spec, &shape);
 	r = buf_error(&shape);
 	if (!r && !spec->rootfs && !spec->home_view &&
-	    mkdirat(folder, "home", 0755) < 0 &&
-	    errno != EEXIST)
+	    mkdirat(folder, "home", 0755) < 0 && errno != EEXIST)
 		r = -errno;
 	if (!r)
 		r = io_write_file(folder, "shape", shape.data, shape.len,
@@ -427,8 +425,7 @@ static int join(const struct box_spec *spec, int folder, struct diag *diag,
 	r = relay_start(spec, folder, pidfd, diag);
 	if (r < 0)
 		return r;
-	*ret_box =
-		(struct box){.nested = spec->nested, .rootfs = spec->rootfs};
+	*ret_box = (struct box){.nested = spec->nested, .rootfs = spec->rootfs};
 	return take(folder, &pidfd, pid, ret_box);
 }
 

@@ -114,8 +114,7 @@ static int find_named(const struct call *c, int top, char *user,
 int run_root_user(const struct call *c, const char *mount, const char *user,
 		  struct run_root *root)
 {
-	_cleanup_close_ int top =
-		open(mount, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_close_ int top = open(mount, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_free_ char *copy = user ? strdup(user) : NULL;
 	int r = CODE_DONE;
 

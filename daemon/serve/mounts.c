@@ -188,8 +188,8 @@ static bool any_below(char *layers, bool is_list, const char *path)
 
 bool mounts_is_over(const struct mounts_entry *e, const char *path)
 {
-	static const char *const names[] = {"lowerdir=", "lowerdir+=",
-					    "upperdir="};
+	static const char *const names[] = {
+		"lowerdir=", "lowerdir+=", "upperdir="};
 	_cleanup_free_ char *copy = NULL;
 	char *save = NULL, *option;
 

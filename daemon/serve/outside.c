@@ -7,10 +7,9 @@
  * number as a holder's: so no other one is hit that got the number meanwhile.
  * SIGTERM, and SIGKILL a second later; then once more from the beginning, since
  * holders start others, but not for ever. Mounts of what was ended, an overlay
- * of a container's, are left to whoever made them, who gets the time for it. The
- * command that asks and those that
- * called it, the user's shell above all, are left: they make the environment
- * busy, as without the option.
+ * of a container's, are left to whoever made them, who gets the time for it.
+ * The command that asks and those that called it, the user's shell above all,
+ * are left: they make the environment busy, as without the option.
  */
 #include "serve/server_int.h"
 

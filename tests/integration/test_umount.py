@@ -209,6 +209,27 @@ def test_an_unrelated_copy_of_the_mount_does_not_stay(cowfs, as_root, tree):
     assert not envs(cowfs)
 
 
+def test_a_copy_that_follows_ours_in_all_but_its_end_is_busy(cowfs, as_root,
+                                                             tree):
+    """As engines bind a container's root: a slave of the mount, which does not
+    lie on what the mount lies on."""
+    cowfs.load(tree)
+    point = cowfs.mount("base", "e")
+    child = cowfs.spawn(
+        ["unshare", "-m", "--propagation", "slave", "sh", "-euc",
+         f"mount -t tmpfs own /mnt; mkdir /mnt/root; "
+         f"mount --bind '{point}' /mnt/root; umount '{point}'; "
+         "echo held; exec sleep 60"])
+    assert child.stdout.readline() == b"held\n"
+    result = cowfs.run("umount", "e", "--discard", expect=4)
+    assert busy_lines(result) == [f"{child.pid} sleep /mnt/root"], result
+    assert cowfs.run("--json", "ps").json()[0]["state"] == "mounted"
+    assert cowfs.sh(point, "cat a.txt").out == "alpha\n"
+    end(child)
+    cowfs.run("umount", "e", "--discard")
+    assert not envs(cowfs)
+
+
 def test_several_names(cowfs, tree):
     cowfs.load(tree)
     for n in ("a", "b", "c"):
