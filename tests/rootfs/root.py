@@ -10,6 +10,7 @@ NAME.packages. As root.
 
     root.py      makes it, prints where it is
 """
+import functools
 import hashlib
 import os
 import pathlib
@@ -45,6 +46,7 @@ QUIET = {
 }
 
 
+@functools.lru_cache
 def targets():
     """The repositories of this machine's apt: their site and release."""
     if not shutil.which("apt-get"):
