@@ -217,9 +217,10 @@ enum { BOX_NEVER_MAX = 48 };
 /* A folder of a tool, or a setting. */
 struct box_cache {
 	const char *name; /* what users call it; may be NULL */
-	const char *variable;
+	const char *variable; /* NULL: another row's */
 	const char *before; /* stands before the path; may be NULL */
 	const char *path;   /* below HOME; NULL: before is the value */
+	bool by_user;	    /* its name goes on with the user's number */
 	enum box_warm warm; /* whether environments may begin with a copy */
 	/* What of it, NULL at the end; NULL: everything. */
 	const char *const *only;
@@ -232,6 +233,9 @@ const struct box_cache *box_cache_at(size_t i);
 const struct box_cache *box_cache_find(const char *name);
 /* Lists what is never taken along; ret_globs has BOX_NEVER_MAX places. */
 size_t box_cache_never(const struct box_cache *c, const char **ret_globs);
+/* Writes where a user's tool looks for it, below HOME. */
+_must_check_ int box_cache_path(const struct box_cache *c, uid_t uid,
+				char *path, size_t size);
 /* Writes where the caller has it: as its variable says, or below home. */
 _must_check_ int box_cache_place(const struct box_cache *c, const char *home,
 				 char *path, size_t size);

@@ -27,14 +27,20 @@
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* Tools that have no folder of their own stand here, too: jest's goes by
- * TMPDIR, and what cargo, tsc, jest, next and turbo build lies in the tree,
- * where it is as warm as the snapshot. */
+ * TMPDIR, and what cargo, tsc, next and turbo build lies in the tree, where it
+ * is as warm as the snapshot. */
 static const struct box_cache caches[] = {
 	{.name = "xdg", .variable = "XDG_CACHE_HOME", .path = ".cache"},
 	{.name = "xdg", .variable = "XDG_CONFIG_HOME", .path = ".config"},
 	{.name = "xdg", .variable = "XDG_DATA_HOME", .path = ".local/share"},
 	{.name = "xdg", .variable = "XDG_STATE_HOME", .path = ".local/state"},
-	{.name = "jest", .variable = "TMPDIR", .path = ".cache/tmp"},
+	{.name = "tmp", .variable = "TMPDIR", .path = ".cache/tmp"},
+	/* It has the sources of all projects that its user has ever tested, so
+	 * nobody's is taken unasked. */
+	{.name = "jest",
+	 .path = ".cache/tmp/jest_",
+	 .by_user = true,
+	 .warm = BOX_WARM_ASKED},
 	{.name = "npm",
 	 .variable = "npm_config_cache",
 	 .path = ".npm",
@@ -211,9 +217,35 @@ size_t box_cache_never(const struct box_cache *c, const char **ret_globs)
 /* Returns the folder that a row's variable names, or NULL. */
 static const char *folder_of(const struct box_cache *c)
 {
-	const char *value = c->before || !c->path ? NULL : getenv(c->variable);
+	const char *value = c->before || !c->path || !c->variable
+				    ? NULL
+				    : getenv(c->variable);
 
 	return value && value[0] == '/' ? value : NULL;
+}
+
+/* As jest writes a user's number. */
+static void put_base36(uint64_t n, char text[16])
+{
+	char *at = text + 15;
+
+	*at = 0;
+	do
+		*--at = "0123456789abcdefghijklmnopqrstuvwxyz"[n % 36];
+	while (n /= 36);
+	memmove(text, at, strlen(at) + 1);
+}
+
+int box_cache_path(const struct box_cache *c, uid_t uid, char *path,
+		   size_t size)
+{
+	char user[16] = "";
+
+	if (c->by_user)
+		put_base36(uid, user);
+	return snprintf(path, size, "%s%s", c->path, user) < (int)size
+		       ? 0
+		       : -ENAMETOOLONG;
 }
 
 int box_cache_place(const struct box_cache *c, const char *home, char *path,
@@ -247,6 +279,8 @@ void box_caches(const char *home, struct buf *vars)
 	for (size_t i = 0; i < ARRAY_SIZE(caches); i++) {
 		const struct box_cache *c = &caches[i];
 
+		if (!c->variable)
+			continue;
 		(void)snprintf(value, sizeof value, "%s%s%s%s",
 			       c->before ? c->before : "", c->path ? home : "",
 			       c->path ? "/" : "", c->path ? c->path : "");
@@ -290,12 +324,13 @@ static int check_links(int home, const char **ret_path)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(caches); i++) {
+		char path[NAME_MAX];
 		int fd;
 
-		if (!caches[i].path)
+		if (!caches[i].path ||
+		    box_cache_path(&caches[i], geteuid(), path, sizeof path))
 			continue;
-		fd = (int)syscall(SYS_openat2, home, caches[i].path, &how,
-				  sizeof how);
+		fd = (int)syscall(SYS_openat2, home, path, &how, sizeof how);
 		if (fd >= 0)
 			(void)close(fd);
 		if (fd < 0 && (errno == EXDEV || errno == ELOOP)) {

@@ -261,6 +261,38 @@ static void add_caches(const char *home, const char *folder, struct view *v)
 	}
 }
 
+/* Caches that their tools look for in the folder for temporary files, which
+ * is another one in a sandbox: links there lead to them. */
+static void link_temporary(const struct box_spec *spec, const char *home,
+			   const char *folder, struct view *v)
+{
+	char below[NAME_MAX], path[PATH_MAX], from[PATH_MAX];
+	_cleanup_close_ int top =
+		spec->home_view
+			? open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC)
+			: -1;
+	const struct box_cache *c;
+	struct stat st;
+
+	/* All of it belongs to the user whom it was made for. */
+	if (top < 0 || fstat(top, &st) < 0)
+		return;
+	for (size_t i = 0; (c = box_cache_at(i)); i++) {
+		_cleanup_close_ int there = -1;
+
+		if (!c->by_user ||
+		    box_cache_path(c, st.st_uid, below, sizeof below) < 0)
+			continue;
+		there = io_open_beneath(top, below, O_PATH | O_DIRECTORY);
+		(void)snprintf(path, sizeof path, "/tmp%s",
+			       strrchr(below, '/'));
+		if (there >= 0 && !name_below(spec->at, path) &&
+		    snprintf(from, sizeof from, "%s/%s", home, below) <
+			    (int)sizeof from)
+			view_add(v, VIEW_LINK, path, from);
+	}
+}
+
 void home_view(const struct box_spec *spec, const char *home, struct view *v)
 {
 	char folder[PATH_MAX];
@@ -282,6 +314,7 @@ void home_view(const struct box_spec *spec, const char *home, struct view *v)
 	add_npm(home, v);
 	add_paths(spec, v);
 	add_caches(home, folder, v);
+	link_temporary(spec, home, folder, v);
 }
 
 /* --- mount points -------------------------------------------------------- */

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ports.c - is a port of this machine free, and does nobody else give it away.
+ * ports.c - is a port of this machine free, and does nobody else give it away;
+ * and does somebody listen there.
  *
  * How: bind(2) decides, as it will for whoever uses the port; what an earlier
  * server left behind is in nobody's way (SO_REUSEADDR). A port that was given
  * to an environment and is not used yet looks free to the server of another
  * store or user: each keeps an abstract socket by the name of what it has
  * given, and who cannot make that takes another port.
+ *
+ * Who listens the kernel's tables of a network say, which are read from
+ * outside: a connection would reach the server, and one to a published port
+ * its relay only.
  */
 #include "box/ports.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +24,7 @@
 #include <sys/un.h>
 
 #include "base/attr.h"
+#include "base/buf.h"
 #include "base/io.h"
 
 /* Whether all protocols are meant: then one that takes both. */
@@ -87,6 +94,70 @@ int box_port_claim(const char *what)
 				       1 + (size_t)n)) < 0)
 		return -errno;
 	return TAKE_FD(fd);
+}
+
+enum { TABLE_MAX = 64 << 20, LISTENS = 0x0a };
+
+/* Whether an address, as the tables have it (words of the machine in the order
+ * of the network), is any, the loopback's, or that in the other protocol. */
+static bool is_local(const char *text)
+{
+	char lo[9], lo6[33], mapped[33], any_mapped[33];
+
+	(void)snprintf(lo, sizeof lo, "%08X", htonl(INADDR_LOOPBACK));
+	(void)snprintf(lo6, sizeof lo6, "%024d%08X", 0, htonl(1));
+	(void)snprintf(mapped, sizeof mapped, "%016d%08X%s", 0, htonl(0xffff),
+		       lo);
+	(void)snprintf(any_mapped, sizeof any_mapped, "%016d%08X%08d", 0,
+		       htonl(0xffff), 0);
+	return strspn(text, "0") == strlen(text) || !strcmp(text, lo) ||
+	       !strcmp(text, lo6) || !strcmp(text, mapped) ||
+	       !strcmp(text, any_mapped);
+}
+
+static int read_table(const char *path, const uint16_t *ports, size_t count,
+		      bool *served)
+{
+	_cleanup_buf_ struct buf text = {0};
+	char *save = NULL, *line;
+	int r = io_read_file(AT_FDCWD, path, TABLE_MAX, &text);
+
+	/* A machine may be without the later protocol. */
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0 || !buf_str(&text))
+		return r < 0 ? r : -ENOMEM;
+	for (line = strtok_r((char *)text.data, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		unsigned port, state;
+		char address[33];
+
+		if (sscanf(line, " %*u: %32[0-9A-F]:%4x %*s %2x", address,
+			   &port, &state) != 3 ||
+		    state != LISTENS || !is_local(address))
+			continue;
+		for (size_t i = 0; i < count; i++)
+			served[i] |= ports[i] == port;
+	}
+	return 0;
+}
+
+int box_ports_served(pid_t pid, const uint16_t *ports, size_t count,
+		     bool *ret_served)
+{
+	static const char *const names[] = {"tcp", "tcp6"};
+	char who[16] = "self", path[40];
+	int r = 0;
+
+	memset(ret_served, 0, count * sizeof *ret_served);
+	if (pid)
+		(void)snprintf(who, sizeof who, "%d", (int)pid);
+	for (size_t i = 0; i < ARRAY_SIZE(names) && !r; i++) {
+		(void)snprintf(path, sizeof path, "/proc/%s/net/%s", who,
+			       names[i]);
+		r = read_table(path, ports, count, ret_served);
+	}
+	return r;
 }
 
 void box_address_text(uint32_t address, char ret_text[BOX_ADDRESS_BYTES])

@@ -5,12 +5,13 @@
  * With a private network that is the environment's address and a socket for
  * each published port; with the host's the ports that were leased, at which its
  * servers have to listen: the variables tell them. No server is started for
- * this.
+ * this, and none is asked whether it is there.
  */
 #include "cli/cmd.h"
 
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "box/ports.h"
 #include "cli/remote.h"
@@ -19,7 +20,7 @@ static const struct out_col columns[] = {
 	{"variable", "VARIABLE", OUT_STR}, {"port", "PORT", OUT_COUNT},
 	{NULL, "ADDRESS", OUT_STR},	   {"host", NULL, OUT_STR},
 	{"host_port", NULL, OUT_COUNT},	   {"url", NULL, OUT_STR},
-	{"socket", "SOCKET", OUT_STR},
+	{"listening", "LISTENING", OUT_BOOL}, {"socket", "SOCKET", OUT_STR},
 };
 
 struct place {
@@ -27,7 +28,8 @@ struct place {
 	unsigned port; /* published; 0: none */
 	const char *host;
 	unsigned host_port;
-	const char *socket; /* or NULL */
+	const char *socket;   /* or NULL */
+	const bool *listening; /* NULL: nobody can tell */
 };
 
 static void put_place(struct out *o, const struct place *p)
@@ -43,6 +45,8 @@ static void put_place(struct out *o, const struct place *p)
 			   out_str(p->host),
 			   out_num(p->host_port),
 			   out_str(p->variable[0] == 'P' ? NULL : url),
+			   p->listening ? out_num(*p->listening)
+					: (struct out_cell){.none = true},
 			   out_str(p->socket),
 		   });
 }
@@ -52,6 +56,8 @@ static void put_private(struct out *o, const struct call *c,
 {
 	char host[BOX_ADDRESS_BYTES], variable[32], path[PATH_MAX];
 	const struct ports_row *p = &e->ports;
+	bool served[FORMAT_MAX_PORTS];
+	const bool known = ports_served(c, e, served);
 
 	box_address_text(p->address, host);
 	for (size_t i = 0; i < p->count; i++) {
@@ -63,24 +69,36 @@ static void put_private(struct out *o, const struct call *c,
 					     .port = p->v[i],
 					     .host = host,
 					     .host_port = p->v[i],
+					     .listening = known ? &served[i]
+								: NULL,
 					     .socket = path});
 	}
 }
 
 static void put_host(struct out *o, const struct ports_row *p)
 {
+	const size_t count = ports_host_count(p);
+	uint16_t all[FORMAT_MAX_PORTS + 1];
+	bool served[FORMAT_MAX_PORTS + 1], known;
 	char variable[32];
 
-	for (size_t i = 0; i < ports_host_count(p); i++) {
+	memcpy(all, p->host, count * sizeof *all);
+	all[count] = p->database;
+	known = box_ports_served(0, all, count + 1, served) == 0;
+	for (size_t i = 0; i < count; i++) {
 		(void)snprintf(variable, sizeof variable, "COWFS_PORT_%zu", i);
 		put_place(o, &(struct place){.variable = variable,
 					     .port = i < p->count ? p->v[i] : 0,
 					     .host = "127.0.0.1",
-					     .host_port = p->host[i]});
+					     .host_port = p->host[i],
+					     .listening = known ? &served[i]
+								: NULL});
 	}
 	put_place(o, &(struct place){.variable = "PGPORT",
 				     .host = "127.0.0.1",
-				     .host_port = p->database});
+				     .host_port = p->database,
+				     .listening = known ? &served[count]
+							: NULL});
 }
 
 static int run(struct call *c)
@@ -110,7 +128,8 @@ const struct verb cmd_ports = {
 	.text = "With a private network: at an address of its own and at a "
 		"socket, by the ports that\n\"mount --port\" has named. With "
 		"the host's network: at ports that are leased, which\nthe "
-		"variables tell the commands of \"run\".",
+		"variables tell the commands of \"run\". LISTENING: whether a "
+		"server is there now.",
 	.arg = ARG_ENV,
 	.min_args = 1,
 	.max_args = 1,

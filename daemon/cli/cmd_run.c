@@ -20,7 +20,9 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "cli/artifacts.h"
 #include "cli/number.h"
+#include "cli/path.h"
 
 enum {
 	CODE_OURS = 125,
@@ -75,13 +77,21 @@ static const struct opt_def options[] = {
 			"go on in the background"},
 	[RUN_WARM] = {"warm", 0, OPT_FLAG, ARG_NONE, NULL,
 		      "begin with copies of your own tools' caches"},
+	[RUN_ARTIFACT] = {"artifact", 0, OPT_LIST, ARG_TEXT, "PATTERN",
+			  "with --artifacts: what is copied, as "
+			  "'test-results/**'"},
+	[RUN_ARTIFACTS] = {"artifacts", 0, OPT_VALUE, ARG_DIR, "DIR",
+			   "with --new: copy logs and artifacts there in the "
+			   "end"},
 };
 
 struct run {
 	const struct call *c;
 	int fd; /* to the server */
 	struct remote_env env;
-	struct ports_wish ports; /* of --new */
+	/* Of --new: its ports, and where artifacts go, absolute, or NULL. */
+	struct ports_wish ports;
+	char *artifacts;
 	struct run_spec s;
 	struct box box;
 	struct buf own, vars; /* what options set, and all */
@@ -107,6 +117,7 @@ static void run_fini(struct run *r)
 	free((void *)r->argv);
 	record_fini(r->wait.record);
 	mask_fini(&r->secrets);
+	free(r->artifacts);
 }
 
 /* --- the environment ----------------------------------------------------- */
@@ -125,6 +136,25 @@ static int find_env(struct run *r)
 	code = remote_connect(r->c, &r->fd);
 	return code ? code
 		    : run_env_mount(r->c, &r->fd, fresh, &r->ports, &r->env);
+}
+
+/* Where they cannot go is said before anything is done. */
+static int check_artifacts(struct run *r)
+{
+	const char *path = opt_value(r->c->args, RUN_ARTIFACTS);
+	struct artifacts a;
+	bool given;
+	int code = artifacts_check(r->c, RUN_ARTIFACT, &given), err;
+
+	if (code || !path)
+		return code;
+	err = path_absolute(path, false, &r->artifacts);
+	if (err)
+		return call_fail_err(r->c, err, NULL, path);
+	a = (struct artifacts){.parent = -1, .dir = -1};
+	code = artifacts_open(r->c, r->artifacts, NULL, &a);
+	artifacts_close(&a);
+	return code;
 }
 
 /* --- the command --------------------------------------------------------- */
@@ -427,6 +457,13 @@ static int check_usage(const struct call *c)
 		return call_fail(c, CODE_USAGE,
 				 "--port: only with --new; \"cowfs mount\" "
 				 "publishes ports of an environment");
+	if (opt_has(a, RUN_ARTIFACTS) && !opt_has(a, RUN_NEW))
+		return call_fail(c, CODE_USAGE,
+				 "--artifacts: only with --new; \"cowfs "
+				 "umount\" copies those of an environment");
+	if (opt_has(a, RUN_ARTIFACT) && !opt_has(a, RUN_ARTIFACTS))
+		return call_fail(c, CODE_USAGE,
+				 "--artifact: only with --artifacts");
 	return CODE_DONE;
 }
 
@@ -437,16 +474,18 @@ static int run(struct call *c)
 	int code;
 
 	if (check_usage(c) || ports_parse(c, RUN_NET, RUN_PORT, &r.ports) ||
-	    find_env(&r))
+	    check_artifacts(&r) || find_env(&r))
 		return CODE_OURS;
-	if (run_spec_make(c, &r.env, &r.s) || find_command(&r) ||
+	if ((opt_has(c->args, RUN_ARTIFACT) &&
+	     artifacts_keep(c, RUN_ARTIFACT, r.env.name)) ||
+	    run_spec_make(c, &r.env, &r.s) || find_command(&r) ||
 	    run_spec_home(c, &r.fd, &r.cmd, &r.s))
 		code = CODE_OURS;
 	else
 		code = opt_has(c->args, RUN_DETACH) ? run_detached(&r)
 						    : run_here(&r);
 	/* It is thrown away whatever came of the command. */
-	if (fresh && !run_env_umount(c, r.env.name) && !code)
+	if (fresh && !run_env_umount(c, r.env.name, r.artifacts) && !code)
 		code = CODE_OURS;
 	return code;
 }

@@ -223,7 +223,7 @@ int db_restore(struct db *d)
 	if (code)
 		return code;
 	code = restore_from(d, base.path);
-	if (run_env_umount(d->c, base.name))
+	if (run_env_umount(d->c, base.name, NULL))
 		return code;
 	return call_fail(d->c, code ? code : CODE_FAILED,
 			 "%s: does not go away", base.name);

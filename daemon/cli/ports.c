@@ -8,6 +8,7 @@
  */
 #include "cli/ports.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -181,6 +182,22 @@ enum box_net ports_net(const struct call *c, const struct remote_env *e)
 					  p->database && !p->address)
 		       ? BOX_NET_HOST
 		       : BOX_NET_PRIVATE;
+}
+
+/* Where there is no sandbox nobody listens. */
+bool ports_served(const struct call *c, const struct remote_env *e,
+		  bool *ret_served)
+{
+	const struct box_spec spec = {
+		.store = c->store, .env = e->name, .mount = e->path};
+	_cleanup_box_ struct box box = {0};
+	struct box_look look;
+	const int r = box_join_any(&spec, &box, &look);
+
+	memset(ret_served, 0, e->ports.count * sizeof *ret_served);
+	return r == -ESRCH ||
+	       (r == 0 && box_ports_served(box.pid, e->ports.v, e->ports.count,
+					   ret_served) == 0);
 }
 
 /* --- variables ----------------------------------------------------------- */

@@ -56,6 +56,10 @@ _must_check_ int ports_lease(const struct call *c, int *fd, const char *env,
 struct remote_env;
 /* The network that its commands have, or will have. */
 enum box_net ports_net(const struct call *c, const struct remote_env *e);
+/* Says of each published port of a private network whether a server listens
+ * there; false: nobody can tell. */
+_must_check_ bool ports_served(const struct call *c, const struct remote_env *e,
+			       bool *ret_served);
 
 /* Sets the variables of a command with that network. */
 void ports_vars(const struct ports_row *p, enum box_net net, struct buf *vars);

@@ -36,6 +36,8 @@ enum {
 	RUN_TIMEOUT,
 	RUN_DETACH,
 	RUN_WARM,
+	RUN_ARTIFACT,
+	RUN_ARTIFACTS,
 };
 
 /* Who runs, by the lists of a root. */
@@ -87,8 +89,10 @@ _must_check_ int run_env_mount(const struct call *c, int *fd, const char *ref,
 _must_check_ int run_env_find(const struct call *c, const char *arg, int *fd,
 			      struct remote_env *ret_env);
 /* Ends it by a command like any other, whose output goes to standard error;
- * false: it has not succeeded. */
-_must_check_ bool run_env_umount(const struct call *c, const char *name);
+ * artifacts: where they are copied before, absolute, or NULL. false: it has not
+ * succeeded. */
+_must_check_ bool run_env_umount(const struct call *c, const char *name,
+				 const char *artifacts);
 
 /* --- run_root.c ---------------------------------------------------------- */
 

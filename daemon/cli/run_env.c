@@ -57,10 +57,17 @@ int run_env_find(const struct call *c, const char *arg, int *fd,
 	return code;
 }
 
-bool run_env_umount(const struct call *c, const char *name)
+bool run_env_umount(const struct call *c, const char *name,
+		    const char *artifacts)
 {
-	const char *const argv[] = {"cowfs",  "--store", c->store,
-				    "umount", name,	 NULL};
+	const char *const argv[] = {"cowfs",
+				    "--store",
+				    c->store,
+				    "umount",
+				    name,
+				    artifacts ? "--artifacts" : NULL,
+				    artifacts,
+				    NULL};
 	sigset_t none;
 	int state;
 	pid_t pid = fork();

@@ -10,8 +10,11 @@
 #include "cli/run.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 
 static int find_allowed(const struct call *c, struct run_spec *s)
 {
@@ -81,6 +84,32 @@ static void take_running(struct run_spec *s)
 		s->spec.net = look.net;
 }
 
+/* Whether AppArmor takes the rights from who makes a user name space. */
+static bool is_restricted(void)
+{
+	enum { WORD_MAX = 64 };
+	_cleanup_buf_ struct buf text = {0};
+
+	return geteuid() != 0 &&
+	       io_read_file(AT_FDCWD,
+			    "/proc/sys/kernel/"
+			    "apparmor_restrict_unprivileged_userns",
+			    WORD_MAX, &text) == 0 &&
+	       text.len && text.data[0] == '1';
+}
+
+/* Its commands see the host's servers, and listen at other ports. */
+static void tell_host(const struct call *c, const char *why)
+{
+	(void)call_fail(c, 0,
+			"no private network here, so it is the host's: %s; %s",
+			why ? why : "bubblewrap has failed",
+			is_restricted()
+				? "install bubblewrap's AppArmor profile "
+				  "(docs/sandbox.md)"
+				: "\"cowfs doctor\" tells what is missing");
+}
+
 /* Returns CODE_DONE when the host's network is what works. */
 static int open_with_host(const struct call *c, int *fd, struct run_spec *s,
 			  struct box *ret_box)
@@ -113,7 +142,9 @@ int run_box_open(const struct call *c, int *fd, struct run_spec *s,
 		return code;
 	err = box_open(&s->spec, &diag, ret_box);
 	if (err == -EPERM && s->any_net &&
-	    open_with_host(c, fd, s, ret_box) == CODE_DONE)
+	    open_with_host(c, fd, s, ret_box) == CODE_DONE) {
+		tell_host(c, diag_line(&diag, 0));
 		err = 0;
+	}
 	return err < 0 ? call_fail_err(c, err, &diag, "sandbox") : CODE_DONE;
 }

@@ -50,27 +50,36 @@ void homes_point(const struct server *s, const char *home, char *path,
 
 /* --- making one ---------------------------------------------------------- */
 
+/* What a HOME is composed of, and the paths in it. */
+struct parts {
+	struct compose_part v[CACHES_MAX];
+	char paths[CACHES_MAX][PATH_BYTES];
+	size_t count;
+};
+
 /* Finds the snapshots of caches that there are. */
-static int find_caches(struct server *s, struct compose_part *parts,
-		       size_t *ret_count)
+static int find_caches(struct server *s, uid_t uid, struct parts *p)
 {
 	const struct box_cache *c;
 	char ref[STORE_REF_MAX];
-	size_t n = 0;
 
-	for (size_t i = 0; (c = box_cache_at(i)) && n < CACHES_MAX; i++) {
+	p->count = 0;
+	for (size_t i = 0; (c = box_cache_at(i)) && p->count < CACHES_MAX;
+	     i++) {
+		const size_t n = p->count;
 		int r;
 
 		if (c->warm == BOX_WARM_NO)
 			continue;
 		(void)snprintf(ref, sizeof ref, BOX_CACHE_REF ":%s", c->name);
-		parts[n].path = c->path;
-		r = store_ref_get(s->store, ref, &parts[n].id);
+		r = box_cache_path(c, uid, p->paths[n], sizeof p->paths[n]);
+		p->v[n].path = p->paths[n];
+		if (r == 0)
+			r = store_ref_get(s->store, ref, &p->v[n].id);
 		if (r < 0 && r != -ENOENT)
 			return r;
-		n += r == 0;
+		p->count += r == 0;
 	}
-	*ret_count = n;
 	return 0;
 }
 
@@ -92,15 +101,14 @@ static int create_pinned(struct server *s, const char *home,
 /* Makes the folder, if there are caches. */
 static int make_home(struct server *s, const char *home, struct env_info *info)
 {
-	struct compose_part parts[CACHES_MAX];
-	size_t count = 0;
-	int r = -EAGAIN;
+	_cleanup_free_ struct parts *p = malloc(sizeof *p);
+	int r = p ? -EAGAIN : -ENOMEM;
 
 	for (int i = 0; i < TRIES && r == -EAGAIN; i++) {
-		r = find_caches(s, parts, &count);
-		if (r < 0 || !count)
+		r = find_caches(s, info->uid, p);
+		if (r < 0 || !p->count)
 			return r;
-		r = compose(s->store, parts, count, &info->snapshot);
+		r = compose(s->store, p->v, p->count, &info->snapshot);
 		if (r == 0)
 			r = create_pinned(s, home, info);
 	}

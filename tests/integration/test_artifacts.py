@@ -42,6 +42,45 @@ def envs(box):
     return [r["name"] for r in box.run("--json", "ps").json()]
 
 
+# --- at the end of run --new -------------------------------------------------
+
+def test_new_copies_them_in_the_end(box):
+    """Also when the command has failed; the folder is the caller's."""
+    got = box.run("run", "--new", "base", "--artifacts", "out", "--artifact",
+                  "r/**", "--artifact", "*.log", "--", "sh", "-c",
+                  "mkdir r; echo x > r/x; echo l > a.log; echo n > n; exit 7",
+                  expect=7, cwd=box.folder)
+    assert got.out == ""
+    assert found(box.out) == ["a.log", "r/x"]
+    assert list((box.out / "cowfs-logs").iterdir())
+    assert envs(box) == []
+
+
+def test_new_with_nowhere_to_copy_to_runs_nothing(box):
+    box.out.mkdir()
+    (box.out / "there").write_text("already\n")
+    for options in (("--artifacts", box.out), ("--artifacts", "/etc/passwd"),
+                    ("--artifacts", "/proc/none"),
+                    ("--artifact", "../x", "--artifacts", box.folder / "a")):
+        got = box.run("run", "--new", "base", *options, "--", "touch",
+                      box.folder / "ran", expect=125)
+        assert one_line_error(got), got
+    assert envs(box) == [] and not (box.folder / "a").exists()
+    assert sorted(os.listdir(box.out)) == ["there"]
+    fine = box.folder / "fine"
+    box.run("run", "--new", "base", "--artifacts", fine, "--", "true")
+    assert os.listdir(fine) == ["cowfs-logs"]
+
+
+def test_artifacts_are_those_of_new(box):
+    box.mount("base", "e")
+    for args in (("e", "--artifacts", box.out), ("e", "--artifact", "x"),
+                 ("--new", "base", "--artifact", "x")):
+        got = box.run("run", *args, "--", "true", expect=125)
+        assert one_line_error(got) and "only with" in got.err
+    assert not box.out.exists()
+
+
 # --- what is copied ----------------------------------------------------------
 
 FILES = ["a.log", "r/x.png", "r/dip/er/y.png", "r/.hidden", "r/z.txt",

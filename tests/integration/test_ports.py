@@ -11,10 +11,29 @@ import time
 import pytest
 
 from conftest import skip_unless
-from helpers import one_line_error, wait_until
+from helpers import PYTHON, one_line_error, wait_until
 from port_case import (COUNT, NODE, box, dial, exchange, get,  # noqa: F401
                        is_up, is_up_bare, ports, read_all, relays_of, start,
                        variables)
+
+# Counts bytes, as COUNT, at an address and a port.
+LISTEN = """
+import socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+s = socket.socket(family)
+if family == socket.AF_INET6:
+    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+s.bind((sys.argv[1], int(sys.argv[2])))
+s.listen()
+open("ready", "w").close()
+while True:
+    c = s.accept()[0]
+    n = 0
+    while data := c.recv(65536):
+        n += len(data)
+    c.sendall(str(n).encode())
+    c.close()
+"""
 
 # --- reached from the host ---------------------------------------------------
 
@@ -264,6 +283,10 @@ def test_where_private_does_not_work_it_is_the_hosts(box):
     (fake / "bwrap").chmod(0o755)
     box.env["PATH"] = f"{fake}:" + box.env["PATH"]
     box.mount("base", "e", "--port", "3000")
+    told = box.run("run", "e", "true")
+    assert one_line_error(told) and "RTM_NEWADDR" in told.err
+    assert "so it is the host's" in told.err and "doctor" in told.err
+    assert box.run("run", "e", "true").err == ""  # the same sandbox
     have = variables(box)
     assert "http_proxy" not in have and have["PORT"] != "3000"
     assert ports(box)[0]["host_port"] == int(have["PORT"])
@@ -296,6 +319,42 @@ def test_new_with_ports(box):
     assert got.out.startswith("3000\n")
     assert box.run("--json", "ps").out == ""
     assert box.run("gc").code == 0
+
+
+# --- whether somebody listens ------------------------------------------------
+
+@pytest.mark.parametrize("address,heard", [
+    ("127.0.0.1", True), ("0.0.0.0", True), ("::1", True), ("::", True),
+    ("::ffff:127.0.0.1", True), ("127.0.0.2", False)])
+def test_whether_somebody_listens(box, address, heard):
+    box.mount("base", "e", "--port", "3000", "--port", "3001")
+
+    def told():
+        return [r["listening"] for r in ports(box)]
+    assert told() == [False, False]
+    box.run("run", "e", "true")
+    assert told() == [False, False]
+    start(box, "e", PYTHON, "-c", LISTEN, address, "3001")
+    wait_until(lambda: (box.path / "mnt/e/ready").exists(), 20)
+    assert told() == [False, heard]
+    place = ports(box)[1]
+    assert is_up_bare(place) == heard
+    lines = box.run("ports", "e").lines()
+    column = lines[0].split().index("LISTENING")
+    assert [line.split()[column] for line in lines[1:]] == \
+        ["no", "yes" if heard else "no"]
+    box.run("kill", "e")
+    assert told() == [False, False]
+
+
+def test_whether_somebody_listens_at_the_hosts(box):
+    box.mount("base", "e", "--net", "host", "--port", "3000")
+    assert [r["listening"] for r in ports(box)] == [False, False]
+    place = ports(box)[0]
+    start(box, "e", PYTHON, "-c", LISTEN, "127.0.0.1",
+          str(place["host_port"]))
+    wait_until(lambda: ports(box)[0]["listening"], 20)
+    assert [r["listening"] for r in ports(box)] == [True, False]
 
 
 # --- changing them -----------------------------------------------------------

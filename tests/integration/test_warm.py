@@ -16,6 +16,14 @@ from warm_case import (NPM, host_listing, names, put, refs, sh,  # noqa: F401
 SECRET = "hush" + "-token"
 
 
+def base36(n):
+    digits = ""
+    while n or not digits:
+        n, d = divmod(n, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[d] + digits
+    return digits
+
+
 # --- import --cache ----------------------------------------------------------
 
 def test_a_cache_that_was_imported_is_in_each_later_environment(warm):
@@ -66,6 +74,54 @@ def test_nothing_is_imported_when_one_is_wrong(warm):
     warm.run("import", "--cache", f"npm={warm.home}/.npm", "--cache",
              "pip=/no/such", expect=2)
     assert refs(warm) == ["base:latest"]
+
+
+# --- one that lies in the folder for temporary files -------------------------
+
+@pytest.mark.parametrize("user", [None, "65534"])
+def test_jests_cache_is_where_jest_looks_for_it(warm, user):
+    """By the number of who runs it, in base 36; it is private, and goes."""
+    if user:
+        skip_unless(os.geteuid() == 0, "root")
+    name = "jest_1eke" if user else "jest_" + base36(os.geteuid())
+    options = ("--user", user) if user else ()
+    put(warm.folder / "elsewhere", {"haste-map-1": "warm\n"})
+    warm.run("import", "--cache", f"jest={warm.folder}/elsewhere")
+    for env in ("e", "f"):
+        warm.mount("base", env)
+        out = sh(warm, env, f"cat /tmp/{name}/haste-map-1; "
+                            f"echo {env} > /tmp/{name}/haste-map-1; "
+                            f"cat ~/.cache/tmp/{name}/haste-map-1; "
+                            f"touch /tmp/{name}/new", *options).out
+        assert out == f"warm\n{env}\n"
+    assert (warm.folder / "elsewhere/haste-map-1").read_text() == "warm\n"
+
+
+def test_without_it_jest_makes_its_own(warm):
+    warm.run("import", "--cache", f"npm={warm.home}/.npm")
+    warm.mount("base", "e")
+    assert sh(warm, "e", "ls -d /tmp/jest*; true").out == ""
+
+
+def test_a_link_in_place_of_jests_cache_is_not_followed(warm):
+    put(warm.folder / "elsewhere", {"haste-map-1": "warm\n"})
+    warm.run("import", "--cache", f"jest={warm.folder}/elsewhere")
+    warm.mount("base", "e")
+    name = "jest_" + base36(os.geteuid())
+    sh(warm, "e", f"cd .cache/tmp; rm -r {name}; ln -s /etc {name}")
+    warm.run("kill", "e")
+    assert sh(warm, "e", "ls -d /tmp/jest*; true").out == ""
+    child = warm.run("env", "e", expect=None)
+    assert child.code and "leads out" in child.err
+
+
+def test_nobodys_jest_cache_is_taken_unasked(warm):
+    """It has the sources of all that was tested."""
+    put(warm.folder / "tmp", {"jest_" + base36(os.geteuid()) + "/x": "x\n"})
+    warm.env["TMPDIR"] = str(warm.folder / "tmp")
+    warm.mount("base", "e")
+    sh(warm, "e", "true", "--warm")
+    assert not [r for r in refs(warm) if "jest" in r]
 
 
 # --- private copies ----------------------------------------------------------
