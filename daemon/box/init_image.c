@@ -13,6 +13,10 @@
 
 #include "base/io.h"
 
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U /* Linux 6.3: what vm.memfd_noexec=1 asks for */
+#endif
+
 __asm__(".section .rodata\n"
 	".globl box_init_begin\n"
 	".hidden box_init_begin\n"
@@ -29,9 +33,12 @@ extern const uint8_t box_init_begin[], box_init_end[];
 int init_image(void)
 {
 	const size_t n = (size_t)(box_init_end - box_init_begin);
-	_cleanup_close_ int fd = memfd_create("cowfs-init", MFD_CLOEXEC);
+	_cleanup_close_ int fd =
+		memfd_create("cowfs-init", MFD_CLOEXEC | MFD_EXEC);
 	int r;
 
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("cowfs-init", MFD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	r = io_pwrite(fd, box_init_begin, n, 0);

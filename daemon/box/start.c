@@ -301,19 +301,24 @@ static int move_up(int fd)
 static int run_bubblewrap(const struct box_spec *spec, const struct view *v,
 			  int folder, struct diag *diag)
 {
-	_cleanup_close_ int in = -1, ready = -1, lock = -1, program = -1,
+	_cleanup_close_ int in = -1, ready = -1, lock = -1,
+			    program = init_image(),
 			    options = make_options(spec, v);
 	struct start s = {.spec = spec, .view = v, .folder = folder};
 	int p[2], r;
 
 	if (options < 0)
 		return options;
+	if (program == -EACCES)
+		return diag_fail(diag, program,
+				 "its first process is in memory, which may not "
+				 "be executed: set vm.memfd_noexec to 1");
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return -errno;
 	in = p[0];
 	s.ready = ready = move_up(p[1]);
 	s.lock = lock = move_up(box_lock_file(folder));
-	s.program = program = move_up(init_image());
+	s.program = program = move_up(program);
 	s.options = options = move_up(options);
 	if (ready < 0 || lock < 0 || program < 0 || options < 0)
 		return -EMFILE;
