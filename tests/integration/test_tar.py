@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """export --tar and import --tar: ids, bytes, and archives that lie."""
+import gzip
+import hashlib
 import io
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -14,6 +17,8 @@ from mountpoint import binary, required
 from test_import import all_kinds
 
 EMPTY_END = 1024  # bytes of zeros at the end
+GOLDEN = ("3c308534cb9fec0b40ab6d50022baaad"
+          "1e29403e0f88dc9c27bf7e3cc1c7fe46")
 
 
 def everything(top):
@@ -245,6 +250,44 @@ def test_export_is_all_or_nothing(plain, tree):
     plain.run("export", "base", "--tar", "/dev/null")
 
 
+def test_no_terminal(plain, tree):
+    plain.load(tree)
+    master, side = pty.openpty()
+    try:
+        for args, kw in ((["export", "base"], {"stdout": side}),
+                         (["import"], {"stdin": side})):
+            done = subprocess.run([binary(), *args, "--tar", "-"],
+                                  env=plain.env, stderr=subprocess.PIPE, **kw)
+            assert done.returncode == 2 and b"terminal" in done.stderr
+    finally:
+        os.close(master)
+        os.close(side)
+
+
+def test_gc_waits_for_no_silent_pipe(plain, tree):
+    plain.load(tree)
+    p = subprocess.Popen([binary(), "import", "--tar", "-"], env=plain.env,
+                         stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    time.sleep(0.2)
+    plain.run("gc", limit=10)
+    p.stdin.close()
+    assert p.wait(10) == 3
+
+
+def test_bytes_stay_the_same(plain):
+    """Between versions, too: what this is was looked at once."""
+    xattrs = {"SCHILY.xattr.user.k": "v", "mtime": "1234567890.5"}
+    out = archive(
+        plain.folder / "1.tar", ("d", {**DIR, "mtime": -5}),
+        ("d/f", {"uid": 1 << 30, "mode": 0o4711, "pax_headers": xattrs}, b"x"),
+        ("d/g", link("d/f")), ("n" * 150, symlink("t" * 150)),
+        ("\u00fc", {"type": tarfile.CHRTYPE, "devmajor": 5, "devminor": 300}),
+        ("sparse", {}, bytes(131072) + b"y" + bytes(300000)))
+    read_in(plain, out, "-t", "x")
+    plain.run("export", "x", "--tar", out)
+    assert hashlib.sha256(out.read_bytes()).hexdigest() == GOLDEN
+
+
 def test_damage_is_told(plain, tree):
     (tree / "big").write_bytes(os.urandom(300_000))
     plain.load(tree)
@@ -442,8 +485,6 @@ def test_killed_half_way(plain, tree):
 def test_a_million_names(plain):
     """Time and memory of many small files in one archive."""
     out = plain.folder / "many.tar"
-    block = tarfile.TarInfo("x" * 20).tobuf(tarfile.USTAR_FORMAT)
-    assert len(block) == 512
     with tarfile.open(out, "w", format=tarfile.USTAR_FORMAT) as t:
         for i in range(1_000_000):
             t.addfile(tarfile.TarInfo(f"d{i % 1000}/e{i % 17}/file{i}"))
@@ -453,6 +494,20 @@ def test_a_million_names(plain):
     seconds, kib = done.stderr.split()[-2:]
     assert float(seconds) < 120
     assert int(kib) < 500 << 10
+
+
+@pytest.mark.long
+def test_a_list_of_holes_has_bounds(plain):
+    """350 KiB that want a gigabyte: there is no memory for it."""
+    out = plain.folder / "holes.tar.gz"
+    count = 20_000_000
+    data = f"{count}\n".encode() + b"0\n0\n" * count
+    archive(plain.folder / "holes.tar", ("x", {"pax_headers": {
+        "GNU.sparse.major": "1", "GNU.sparse.minor": "0",
+        "GNU.sparse.name": "x", "GNU.sparse.realsize": "10"}}, data))
+    out.write_bytes(gzip.compress((plain.folder / "holes.tar").read_bytes(), 1))
+    (plain.folder / "holes.tar").unlink()
+    refused(plain, out, "memory", options=("--max-files", "10000"))
 
 
 @pytest.mark.long
