@@ -139,8 +139,7 @@ static int read_numbers(struct taking *t, struct archive_entry *e,
 	i->uid = (uint32_t)uid;
 	i->gid = (uint32_t)gid;
 	read_mtime(e, i);
-	i->mode = tar_acl_mode(e, archive_entry_perm(e) & 07777) |
-		  archive_entry_filetype(e);
+	i->mode = (archive_entry_perm(e) & 07777) | archive_entry_filetype(e);
 	return 0;
 }
 
@@ -191,7 +190,7 @@ static int read_inode(struct taking *t, struct archive_entry *e,
 	int r = read_numbers(t, e, i);
 
 	if (r == 0)
-		r = tar_xattrs(&t->imp, e, &t->odd, &i->xattrs);
+		r = tar_xattrs(&t->imp, e, &t->odd, i);
 	if (r < 0)
 		return r;
 	switch (i->mode & S_IFMT) {

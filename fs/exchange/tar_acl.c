@@ -169,17 +169,29 @@ bool tar_acl_is_sound(const void *value, size_t len)
 	       (!(seen & (TAG_USER | TAG_GROUP)) || (seen & TAG_MASK));
 }
 
-uint32_t tar_acl_mode(struct archive_entry *e, uint32_t mode)
+uint32_t tar_acl_mode(const void *value, size_t len, uint32_t mode)
 {
-	const int type = ARCHIVE_ENTRY_ACL_TYPE_ACCESS;
-	int each, perm, tag, id;
-	const char *name;
+	const uint8_t *p = value;
+	uint32_t user = 0, group = 0, other = 0;
 
-	if (archive_entry_acl_reset(e, type) <= 0)
-		return mode;
-	while (archive_entry_acl_next(e, type, &each, &perm, &tag, &id,
-				      &name) == ARCHIVE_OK)
-		if (tag == ARCHIVE_ENTRY_ACL_MASK)
-			return (mode & ~070U) | (uint32_t)(perm & 7) << 3;
-	return mode;
+	/* sorted: a mask comes after what it masks, and counts instead */
+	for (size_t at = HEADER; at < len; at += ENTRY) {
+		const uint32_t perm = bytes_load_u16(p + at + 2) & 7;
+
+		switch (bytes_load_u16(p + at)) {
+		case TAG_USER_OBJ:
+			user = perm;
+			break;
+		case TAG_GROUP_OBJ:
+		case TAG_MASK:
+			group = perm;
+			break;
+		case TAG_OTHER:
+			other = perm;
+			break;
+		default:
+			break;
+		}
+	}
+	return (mode & ~0777U) | user << 6 | group << 3 | other;
 }

@@ -104,16 +104,16 @@ _must_check_ int tar_tree_put(struct importer *imp, struct tar_tree *t,
 /* Reads the content of the entry at hand; size is what its header says. */
 _must_check_ int tar_content(struct importer *imp, struct tar_stream *s,
 			     uint64_t size, struct oid *ret_content);
-/* Stores its extended attributes, with ACLs. */
+/* Stores its extended attributes, with ACLs; the mode becomes what its ACL
+ * says. */
 _must_check_ int tar_xattrs(struct importer *imp, struct archive_entry *e,
-			    struct import_left *odd, struct oid *ret_id);
+			    struct import_left *odd, struct tar_inode *i);
 /* Appends an ACL of the entry in the form of the kernel's attribute; nothing
  * when there is none. type: ARCHIVE_ENTRY_ACL_TYPE_ACCESS or _DEFAULT. */
 _must_check_ int tar_acl_get(struct archive_entry *e, int type,
 			     struct buf *out);
-/* The mode of an entry whose ACL came as text: libarchive shows what the ACL
- * allows the group, stat shows the mask. */
-uint32_t tar_acl_mode(struct archive_entry *e, uint32_t mode);
+/* The mode that goes with such an attribute, as the kernel sets it. */
+uint32_t tar_acl_mode(const void *value, size_t len, uint32_t mode);
 /* Says whether a value is such an attribute. */
 bool tar_acl_is_sound(const void *value, size_t len);
 

@@ -108,16 +108,22 @@ static uint32_t choose(const struct pairs *p, struct xset_pair *out)
 	return count;
 }
 
-static int store(struct importer *imp, struct pairs *p, struct oid *ret_id)
+static int store(struct importer *imp, struct pairs *p, struct tar_inode *i)
 {
 	_cleanup_free_ struct xset_pair *out = calloc(p->count, sizeof *out);
+	uint32_t count;
 	int r;
 
 	if (!out)
 		return -ENOMEM;
 	qsort_r(p->v, p->count, sizeof *p->v, compare, p->names.data);
+	count = choose(p, out);
+	for (uint32_t k = 0; k < count; k++)
+		if (!strcmp(out[k].name, ACL_ACCESS) && !S_ISLNK(i->mode))
+			i->mode = tar_acl_mode(out[k].value, out[k].value_len,
+					       i->mode);
 	buf_clear(&imp->object);
-	r = xset_encode(out, choose(p, out), &imp->object);
+	r = xset_encode(out, count, &imp->object);
 	if (r == -EINVAL)
 		return diag_fail(imp->diag, -E2BIG,
 				 "%s: more extended attributes than a "
@@ -125,7 +131,7 @@ static int store(struct importer *imp, struct pairs *p, struct oid *ret_id)
 				 import_path(imp));
 	return r < 0 ? r
 		     : import_put(imp, OID_XSET, imp->object.data,
-				  imp->object.len, ret_id);
+				  imp->object.len, &i->xattrs);
 }
 
 /* ACLs that came as text go first: an attribute comes later. */
@@ -179,14 +185,13 @@ static int collect(struct importer *imp, struct archive_entry *e,
 }
 
 int tar_xattrs(struct importer *imp, struct archive_entry *e,
-	       struct import_left *odd, struct oid *ret_id)
+	       struct import_left *odd, struct tar_inode *i)
 {
 	const int most = archive_entry_xattr_count(e) + 2;
 	struct buf acls[2] = {{0}, {0}};
 	struct pairs p = {.count = 0};
 	int r = -ENOMEM;
 
-	*ret_id = (struct oid){.b = {0}};
 	if (most == 2 && !archive_entry_acl_types(e))
 		return 0;
 	p.v = calloc((size_t)most, sizeof *p.v);
@@ -195,7 +200,7 @@ int tar_xattrs(struct importer *imp, struct archive_entry *e,
 	if (r == 0)
 		r = collect(imp, e, odd, &p);
 	if (r == 0 && p.count)
-		r = store(imp, &p, ret_id);
+		r = store(imp, &p, i);
 	free(p.v);
 	buf_fini(&p.names);
 	buf_fini(&acls[0]);
