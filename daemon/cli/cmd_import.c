@@ -9,6 +9,7 @@
  */
 #include "cli/import.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -242,6 +243,23 @@ static int check_archive(const struct call *c)
 	return CODE_DONE;
 }
 
+/* What counts as data of this process already: a sanitizer's terabytes, too. */
+static uint64_t data_bytes(void)
+{
+	enum { FIELD = 5, TEXT_MAX = 256 };
+	_cleanup_buf_ struct buf text = {0};
+	uint64_t pages = 0;
+	char *at;
+
+	if (io_read_file(AT_FDCWD, "/proc/self/statm", TEXT_MAX, &text) < 0 ||
+	    !buf_str(&text))
+		return 0;
+	at = (char *)text.data;
+	for (int i = 0; i <= FIELD; i++)
+		pages = strtoull(at, &at, 10);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 /* An archive of 350 KiB can make libarchive remember a gigabyte of holes. Twice
  * what the names take is enough for every honest one; then it is told that
  * there is no memory. */
@@ -252,6 +270,7 @@ static void bound_memory(const struct import_tar_source *source)
 
 	if (source->max_files < UINT32_MAX)
 		most = MAX(most, source->max_files * 2 * NAME_BYTES);
+	most += data_bytes();
 	if (getrlimit(RLIMIT_DATA, &limit) < 0 || limit.rlim_cur <= most)
 		return;
 	limit.rlim_cur = most;
