@@ -40,6 +40,7 @@ enum {
 	AT_TYPE = 156,
 	AT_LINK = 157,
 	AT_MAGIC = 257,
+	AT_VERSION = 263,
 	AT_MAJOR = 329,
 	AT_MINOR = 337,
 	NAME_BYTES = 100,
@@ -305,11 +306,10 @@ static void set_name(uint8_t *field, const char *s)
 
 static void put_block(uint8_t h[PAX_BLOCK], struct buf *out)
 {
-	/* with its NUL, then the version without one */
-	static const uint8_t magic[] = {'u', 's', 't', 'a', 'r', 0, '0', '0'};
 	uint32_t sum = 0;
 
-	memcpy(h + AT_MAGIC, magic, sizeof magic);
+	memcpy(h + AT_MAGIC, "ustar", sizeof "ustar");
+	h[AT_VERSION] = h[AT_VERSION + 1] = '0';
 	memset(h + AT_SUM, ' ', 8);
 	for (int i = 0; i < PAX_BLOCK; i++)
 		sum += h[i];
