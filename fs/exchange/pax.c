@@ -301,7 +301,8 @@ static void set_number(uint8_t *field, int digits, uint64_t v)
 
 static void set_name(uint8_t *field, const char *s)
 {
-	memcpy(field, s, MIN(strlen(s), (size_t)NAME_BYTES));
+	for (int i = 0; i < NAME_BYTES && s[i]; i++)
+		field[i] = (uint8_t)s[i];
 }
 
 static void put_block(uint8_t h[PAX_BLOCK], struct buf *out)

@@ -326,7 +326,7 @@ def test_options(plain, tree):
 
 # --- entries as tar takes them --------------------------------------------------
 
-@pytest.mark.parametrize("entries", [
+AS_TAR = [
     [("x", {}, b"old"), ("y", link("x")), ("x", {}, b"new")],
     [("x", {}, b"old"), ("x", link("x")), ("z", link("./x"))],
     [("d", DIR), ("d", {"type": tarfile.DIRTYPE, "mode": 0o700})],
@@ -336,11 +336,14 @@ def test_options(plain, tree):
     [("s", symlink("nowhere")), ("t", link("s"))],
     [("./", {"type": tarfile.DIRTYPE, "mode": 0o750, "uid": 7}),
      (".//x", {}, b"1")],
-], ids=str)
-def test_as_tar_does(plain, as_root, entries):
-    # the root's time is set, or it would be the time of unpacking
-    out = archive(plain.folder / "1.tar", ("./", DIR), *entries)
-    assert read_in(plain, out) == unpacked(plain, out)
+]
+
+
+def test_as_tar_does(plain, as_root):
+    for entries in AS_TAR:
+        # the root's time is set, or it would be the time of unpacking
+        out = archive(plain.folder / "1.tar", ("./", DIR), *entries)
+        assert read_in(plain, out) == unpacked(plain, out), entries
 
 
 def test_what_is_missing_is_made(plain):
@@ -362,7 +365,7 @@ def test_nothing_at_all(plain):
 
 # --- archives that lie -----------------------------------------------------------
 
-@pytest.mark.parametrize("words,entries", [
+REFUSED = [
     (("..",), [("../x", {}, b"1")]),
     (("..",), [("a/../../x", {}, b"1")]),
     (("..",), [("x", link("../../etc/passwd"))]),
@@ -392,9 +395,12 @@ def test_nothing_at_all(plain):
         "GNU.sparse.major": "1", "GNU.sparse.minor": "0",
         "GNU.sparse.name": "x", "GNU.sparse.realsize": "10"}},
         b"1\n4096\n1\n" + bytes(503) + b"x")]),
-], ids=lambda v: str(v)[:60])
-def test_refused(plain, words, entries):
-    refused(plain, archive(plain.folder / "bad.tar", *entries), *words)
+]
+
+
+def test_refused(plain):
+    for words, entries in REFUSED:
+        refused(plain, archive(plain.folder / "bad.tar", *entries), *words)
 
 
 def test_limits(plain):
@@ -418,13 +424,12 @@ def test_bombs_stay_small(plain):
     assert size < 4 << 20
 
 
-@pytest.mark.parametrize("data", [b"", b"no archive\n" * 100, bytes(100),
-                                  b"\x1f\x8b" + bytes(range(200))],
-                         ids=["empty", "text", "zeros", "gzip"])
-def test_garbage(plain, data):
+def test_garbage(plain):
     bad = plain.folder / "bad.tar"
-    bad.write_bytes(data)
-    refused(plain, bad)
+    for data in (b"", b"no archive\n" * 100, bytes(100),
+                 b"\x1f\x8b" + bytes(range(200))):
+        bad.write_bytes(data)
+        refused(plain, bad)
 
 
 def cuts(size, end):
