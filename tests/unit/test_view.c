@@ -122,6 +122,27 @@ TEST(options_make_the_folders_on_the_way)
 			   "--bind|/m|/srv/x/y|");
 }
 
+TEST(an_environment_as_the_root_has_its_folders)
+{
+	_cleanup_(view_fini) struct view v = {0};
+
+	view_add(&v, VIEW_RW, "/", "/store/mnt/e");
+	view_add(&v, VIEW_EMPTY, "/etc/shadow", NULL)->is_file = true;
+	view_add(&v, VIEW_EMPTY, "/proc/kcore", NULL)->is_file = true;
+	view_add(&v, VIEW_EMPTY, "/srv/data/store", NULL);
+	view_add(&v, VIEW_PROC, "/proc", NULL);
+	view_add(&v, VIEW_DEV, "/dev", NULL);
+	view_add(&v, VIEW_TMP, "/dev/shm", NULL);
+	view_add(&v, VIEW_RO, "/srv/data", NULL);
+	assert_int_equal(view_settle(&v), 0);
+	assert_string_equal(view_above(&v, v.count, "/srv")->path, "/");
+	assert_options(&v, "--bind|/store/mnt/e|/|"
+			   "--dev|/dev|--perms|1777|--tmpfs|/dev/shm|"
+			   "--proc|/proc|--ro-bind|/dev/null|/proc/kcore|"
+			   "--ro-bind|/srv/data|/srv/data|"
+			   "--perms|0755|--tmpfs|/srv/data/store|");
+}
+
 TEST(a_path_is_resolved_as_far_as_it_exists)
 {
 	char dir[] = "/tmp/cowfs-test-XXXXXX", link[64], path[96], want[96];
@@ -175,6 +196,7 @@ int main(void)
 		RUN(what_the_user_shares_is_the_hosts),
 		RUN(the_machine_cannot_be_hidden),
 		RUN(options_make_the_folders_on_the_way),
+		RUN(an_environment_as_the_root_has_its_folders),
 		RUN(a_path_is_resolved_as_far_as_it_exists),
 		RUN(a_variable_stands_there_once),
 	};
