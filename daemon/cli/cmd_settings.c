@@ -12,24 +12,28 @@
 #include "cli/snaps.h"
 #include "store/settings.h"
 
-enum { OPT_MAX_STORE, OPT_GRACE };
+enum { OPT_MAX_STORE, OPT_GRACE, OPT_BIRTHS };
 
 static const struct opt_def options[] = {
 	[OPT_MAX_STORE] = {"max-store", 0, OPT_VALUE, ARG_TEXT, "SIZE",
 			   "refuse imports beyond; 0 is no limit"},
 	[OPT_GRACE] = {"grace", 0, OPT_VALUE, ARG_TEXT, "DAYS",
 		       "gc keeps snapshots without a name for so long"},
+	[OPT_BIRTHS] = {"birth-times", 0, OPT_VALUE, ARG_TEXT, "yes|no",
+			"whether files of later mounts have them"},
 };
 
 static const struct out_col columns[] = {
 	{"max_store", NULL, OUT_SIZE},
 	{"grace_days", NULL, OUT_COUNT},
+	{"birth_times", NULL, OUT_BOOL},
 };
 
 static int read_options(const struct call *c, struct settings *s)
 {
 	const char *max = opt_value(c->args, OPT_MAX_STORE);
 	const char *grace = opt_value(c->args, OPT_GRACE);
+	const char *births = opt_value(c->args, OPT_BIRTHS);
 	uint64_t days;
 
 	if (max && number_read_size(max, &s->max_store))
@@ -37,6 +41,12 @@ static int read_options(const struct call *c, struct settings *s)
 				 "--max-store: \"%s\" is no size (a number of "
 				 "bytes, or of K, M, G, T)",
 				 max);
+	if (births && strcmp(births, "yes") != 0 && strcmp(births, "no") != 0)
+		return call_fail(c, CODE_USAGE,
+				 "--birth-times: \"%s\" is not yes or no",
+				 births);
+	if (births)
+		s->no_births = births[0] == 'n';
 	if (!grace)
 		return CODE_DONE;
 	if (number_read(grace, SETTINGS_MAX_GRACE_DAYS, &days))
@@ -60,9 +70,11 @@ static int print(const struct call *c, const struct settings *s)
 	}
 	out_init(&o, c->json, OUT_LINES, columns, ARRAY_SIZE(columns));
 	out_row(&o, (struct out_cell[]){out_num(s->max_store),
-					out_num(s->grace_days)});
-	out_printf(&o, "max-store: %s\ngrace: %" PRIu32 " days\n",
-		   text ? text : "?", s->grace_days);
+					out_num(s->grace_days),
+					out_num(!s->no_births)});
+	out_printf(
+		&o, "max-store: %s\ngrace: %" PRIu32 " days\nbirth-times: %s\n",
+		text ? text : "?", s->grace_days, s->no_births ? "no" : "yes");
 	return call_finish(c, &o, CODE_DONE);
 }
 

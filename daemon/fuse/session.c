@@ -94,7 +94,8 @@ static void serve_request(struct session *s, char *data, size_t n)
 		log_debug("request %" PRIu32 " inode %" PRIu64 " pid %" PRIu32,
 			  s->head->opcode, (uint64_t)s->head->nodeid,
 			  s->head->pid);
-	if (s->head->opcode == OP_STATX)
+	/* libfuse does not know it: the kernel asks once, and never again. */
+	if (s->head->opcode == OP_STATX && !s->no_births)
 		op_statx(s);
 	else
 		fuse_session_process_buf(s->se, &buf);
@@ -339,6 +340,7 @@ static struct session *session_new(struct env *e,
 		return NULL;
 	s->env = e;
 	s->debug = options && options->debug;
+	s->no_births = options && options->no_births;
 	s->patient = true;
 	s->waiting_tail = &s->waiting;
 	mutex_init(&s->lock);

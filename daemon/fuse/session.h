@@ -30,7 +30,8 @@ struct session;
 #define SESSION_FS_TYPE	      "fuse.cowfs"
 
 struct session_options {
-	bool debug; /* log every request at debug level */
+	bool debug;	/* log every request at debug level */
+	bool no_births; /* do not tell when files were made */
 };
 
 typedef void (*session_end_fn)(void *ctx);

@@ -37,7 +37,7 @@ struct raw_flags {
 struct session {
 	struct env *env;	 /* lent */
 	struct fuse_session *se; /* owns the descriptor */
-	bool debug;
+	bool debug, no_births;
 	session_end_fn on_end;
 	void *ctx;
 

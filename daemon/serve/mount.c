@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "fuse/session.h"
 #include "serve/mounts_int.h"
+#include "store/settings.h"
 
 enum {
 	NAME_TRIES = 100000,
@@ -150,10 +151,24 @@ static int ask_keeper(struct server *s, const struct env_info *info,
 	return fd;
 }
 
+/* Damaged settings are no reason not to mount. */
+static bool no_births(struct server *s)
+{
+	_cleanup_diag_ struct diag diag = {0};
+	struct settings settings = {0};
+	const int r = settings_read(s->store, &diag, &settings);
+
+	if (r < 0)
+		log_warn("%s", diag_line(&diag, 0) ? diag_line(&diag, 0)
+						   : err_text(r));
+	return settings.no_births;
+}
+
 static int start_session(struct server *s, struct envs_entry *entry,
 			 struct envs_mount *m, int fd)
 {
 	struct umount_watch *watch = malloc(sizeof *watch);
+	const struct session_options options = {.no_births = no_births(s)};
 	int r;
 
 	if (!watch) {
@@ -161,7 +176,8 @@ static int start_session(struct server *s, struct envs_entry *entry,
 		return -ENOMEM;
 	}
 	*watch = (struct umount_watch){.server = s, .entry = entry};
-	r = session_start(m->env, fd, NULL, umount_on_end, watch, &m->session);
+	r = session_start(m->env, fd, &options, umount_on_end, watch,
+			  &m->session);
 	if (r < 0)
 		free(watch);
 	return r;

@@ -45,6 +45,8 @@ static int parse(const char *text, struct settings *s)
 		else if (read_line(line, "grace-days", &n) &&
 			 n <= SETTINGS_MAX_GRACE_DAYS)
 			s->grace_days = (uint32_t)n;
+		else if (read_line(line, "birth-times", &n))
+			s->no_births = n == 0;
 		line = end + 1;
 	}
 	return 0;
@@ -91,6 +93,8 @@ int settings_write(struct store *s, const struct settings *in)
 		return -EROFS;
 	buf_printf(&text, "%sgrace-days %u\nmax-store %" PRIu64 "\n",
 		   first_line, in->grace_days, in->max_store);
+	if (in->no_births)
+		buf_printf(&text, "birth-times 0\n");
 	store_seal_int(&text);
 	r = buf_error(&text);
 	if (r == 0)

@@ -19,6 +19,7 @@ struct settings {
 	uint64_t max_store;  /* bytes on disk beyond which nothing is imported;
 			      * 0: no limit */
 	uint32_t grace_days; /* that gc keeps a snapshot without a name */
+	bool no_births;	     /* nobody is told when a file was made */
 };
 
 /* Reads them; a store without the file has the defaults. */

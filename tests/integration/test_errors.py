@@ -84,6 +84,7 @@ CALLS = [
     (["settings", "--max-store", "9" * 20], 2, "is no size"),
     (["settings", "--max-store", "1G", "--grace", "x"], 2, '"x" is no number'),
     (["settings", "--grace", "1.5"], 2, '"1.5" is no number'),
+    (["settings", "--birth-times", "x"], 2, '"x" is not yes or no'),
     (["settings", "--grace", "99999999"], 2, "at most"),
     (["gc", "--grace", "never"], 2, '"never" is no number'),
     (["gc", "--grace"], 2, "--grace: needs a value, DAYS"),

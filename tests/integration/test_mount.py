@@ -30,6 +30,26 @@ def test_mount_prints_a_usable_path(cowfs, tree):
     assert cowfs.sh(point, "cat a.txt").out == "alpha\n"
 
 
+def test_times_of_birth(cowfs, tree):
+    """Of what is old and what is new; with the setting, of nothing, and
+    nothing else is asked for them."""
+    cowfs.load(tree)
+    count, births = {}, "touch new; stat -c %W new a.txt; stat a.txt"
+    for env, settings in (("e", []), ("f", ["--birth-times", "no"])):
+        row, = cowfs.run("--json", "settings", *settings).json()
+        assert row["birth_times"] == (env == "e")
+        found = cowfs.sh(cowfs.mount("base", env), births).lines()[:2]
+        assert all((int(n) > 0) == (env == "e") for n in found), found
+        count[env] = cowfs.run("--json", "show", env).json()[0]["requests"]
+    assert count["f"] < count["e"]
+    # What is mounted stays as it is; text says it, too.
+    assert int(cowfs.sh(cowfs.path / "mnt/e", "stat -c %W new").out) > 0
+    assert "birth-times: no\n" in cowfs.run("settings").out
+    cowfs.run("settings", "--grace", "3")
+    assert cowfs.run("--json", "settings").json()[0] == {
+        "v": 1, "max_store": 0, "grace_days": 3, "birth_times": False}
+
+
 def test_command_substitution_returns(cowfs, tree):
     """The server keeps no descriptor of the command that started it."""
     cowfs.load(tree)

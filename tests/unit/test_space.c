@@ -95,6 +95,12 @@ TEST(settings_come_back_and_damage_is_told)
 	assert_ok(settings_read(s, NULL, &out));
 	assert_int_equal(out.grace_days, 30);
 	assert_int_equal(out.max_store, UINT64_C(5) << 30);
+	assert_false(out.no_births);
+	in.no_births = true;
+	assert_ok(settings_write(s, &in));
+	assert_ok(settings_read(s, NULL, &out));
+	assert_true(out.no_births);
+	assert_int_equal(out.grace_days, 30);
 	assert_ok(io_write_file(store_fd(s), "settings",
 				"cowfs settings 1\ngrace-days 1\n", 30, false));
 	assert_int_equal(settings_read(s, &d, &out), -EFSBADCRC);
