@@ -5,83 +5,32 @@
 npm's packages come from its registry once and stay, outside of the tree, in
 ${COWFS_CACHE:-~/.cache/cowfs}.
 """
-import hashlib
 import json
 import os
-import pathlib
 import shutil
+import sys
 import subprocess
 
 import mountpoint
 import pytest
 from conftest import have_fuse, skip_unless
 from gitrepo import GIT
-from helpers import SUPPORT
+from helpers import HERE, SUPPORT
 from listing import listing
 
+sys.path.insert(0, str(HERE.parent / "agents"))
+import real  # noqa: E402
+
 pytestmark = pytest.mark.tree
-PACKAGES = {
-    "typescript": "5.4.5", "eslint": "8.57.0", "jest": "29.7.0",
-    "webpack": "5.91.0", "webpack-cli": "5.1.4", "next": "14.2.3",
-    "react": "18.3.1", "react-dom": "18.3.1", "lodash": "4.17.21",
-    "date-fns": "3.6.0", "core-js": "3.37.1", "@mui/icons-material": "5.15.18",
-}
 ADD = "is-number@7.0.0"
-TEST = """
-const { add } = require('../src/add');
-test('adds', () => { expect(add(1, 2)).toBe(3); });
-"""
-
-
-def npm(folder, cache, *args):
-    env = dict(os.environ, npm_config_cache=str(cache / "npm"),
-               npm_config_update_notifier="false", npm_config_audit="false",
-               npm_config_fund="false", npm_config_loglevel="error",
-               NEXT_TELEMETRY_DISABLED="1")
-    subprocess.run(["npm", *args], cwd=folder, env=env, check=True,
-                   stdin=subprocess.DEVNULL)
-
-
-def make_project(top, cache):
-    (top / "src").mkdir(parents=True)
-    (top / "test").mkdir()
-    (top / "package.json").write_text(json.dumps({
-        "name": "real", "version": "1.0.0", "private": True,
-        "scripts": {"test": "jest"}, "dependencies": PACKAGES}, indent=2))
-    (top / "src/add.js").write_text(
-        "exports.add = (a, b) => a + b;\n")
-    (top / "src/index.ts").write_text("export const x: number = 1;\n")
-    (top / "test/add.test.js").write_text(TEST)
-    (top / ".gitignore").write_text("node_modules\n")
-    npm(top, cache, "install", "--legacy-peer-deps", "--ignore-scripts")
-    env = dict(os.environ, **GIT)
-    for args in (["init", "-q", "-b", "main"], ["add", "-A"],
-                 ["commit", "-q", "-m", "a real project"]):
-        subprocess.run(["git", *args], cwd=top, env=env, check=True)
 
 
 @pytest.fixture(scope="module")
-def cache():
-    folder = os.environ.get("COWFS_CACHE") or "~/.cache/cowfs"
-    path = pathlib.Path(folder).expanduser()
-    path.mkdir(parents=True, exist_ok=True)
-    return path
-
-
-@pytest.fixture(scope="module")
-def project(cache):
+def project():
     """Made once for each list of packages."""
     if not shutil.which("npm"):
         pytest.skip("no npm")
-    key = hashlib.sha256(json.dumps([PACKAGES, TEST]).encode()).hexdigest()
-    top = cache / f"project-{key[:12]}"
-    if not (top / ".git/HEAD").exists():
-        making = cache / f"making-{os.getpid()}"
-        shutil.rmtree(making, ignore_errors=True)
-        make_project(making, cache)
-        shutil.rmtree(top, ignore_errors=True)
-        making.rename(top)
-    return top
+    return real.make()
 
 
 @pytest.fixture(scope="module")
@@ -160,9 +109,9 @@ def test_git_and_tools_work(store, env, project):
     assert store.sh(point, "git status --porcelain", limit=120).out == ""
     store.sh(point, "git fsck --full")
     out = store.sh(point, "npx tsc --version", limit=120).out
-    assert PACKAGES["typescript"] in out
+    assert real.PACKAGES["typescript"] in out
     out = store.sh(point, "npx eslint --version", limit=120).out
-    assert PACKAGES["eslint"] in out
+    assert real.PACKAGES["eslint"] in out
     store.sh(point, "npx tsc --noEmit --skipLibCheck src/index.ts", limit=300)
     out = store.sh(point, "npx jest --ci 2>&1", limit=300).out
     assert "1 passed" in out
@@ -202,11 +151,11 @@ def rows(out):
     return got
 
 
-def test_npm_install_commit_and_diff(store, env, project, cache):
+def test_npm_install_commit_and_diff(store, env, project):
     name, point = env
     origin = tree_listing(store, project, content=True)
     before = tree_listing(store, point, content=True)
-    store.env["npm_config_cache"] = str(cache / "npm")
+    store.env["npm_config_cache"] = str(real.npm_cache())
     store.env["npm_config_update_notifier"] = "false"
     store.sh(point, f"npm install --legacy-peer-deps --ignore-scripts "
                     f"--no-audit --no-fund '{ADD}'", limit=600)
@@ -225,10 +174,10 @@ def test_npm_install_commit_and_diff(store, env, project, cache):
 
 
 @pytest.mark.long  # integration.agents.tree does it five times at once
-def test_npm_ci(store, env, project, cache):
+def test_npm_ci(store, env, project):
     """Removes node_modules as a whole and builds it again."""
     name, point = env
-    store.env["npm_config_cache"] = str(cache / "npm")
+    store.env["npm_config_cache"] = str(real.npm_cache())
     store.sh(point, "npm ci --legacy-peer-deps --ignore-scripts --no-audit "
                     "--no-fund --prefer-offline", limit=900)
     out = store.sh(point, "npx jest --ci 2>&1", limit=300).out

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT
+"""rounds.py - who measures what, and when: the contenders take turns, and the
+first one changes, so that a slow minute of the machine slows all of them.
+
+What fails has no number. A contender that hangs is cleared away and is left
+out from then on; the run goes on.
+"""
+import os
+import subprocess
+import sys
+import time
+
+from macro import contenders, life, trees, works
+from macro.child import Failed, Hangs, lacking
+from macro.works import Place
+
+SLOW = 20    # seconds: longer works get
+ENOUGH = 3   # rounds only
+MOST = 600   # seconds that a work may be expected to take
+
+
+class Bench:
+    """The run: its folder, what was found, what was left out, what failed."""
+
+    def __init__(self, args, scratch, env):
+        self.args, self.scratch, self.env = args, scratch, dict(env)
+        self.limit, self.null = args.limit, args.null
+        st = os.statvfs(scratch)
+        self.room = st.f_bavail * st.f_frsize
+        self.found = {}     # (tree, work, contender): values
+        self.left_out = []  # (who, why)
+        self.failed = {}    # (tree, work, contender): why
+        self.gone = set()   # names of contenders that hung
+        self.tmp = scratch / "tmp"
+        self.tmp.mkdir()
+        self.tmp.chmod(0o1777)
+        self.env.update(
+            TMP=str(self.tmp), TMPDIR=str(self.tmp), LC_ALL="C.UTF-8",
+            WHEELS=str(self.tmp / "wheels"))
+        self.contenders = []
+
+    def note(self, who, why):
+        self.left_out.append((who, why))
+        self.say(f"{who}: {why}")
+
+    def say(self, text):
+        print(f"bench/run: {text}", file=sys.stderr, flush=True)
+
+    # -- who --------------------------------------------------------------
+    def start(self):
+        for kind in contenders.ALL:
+            if not chosen(kind.name, self.args.contenders):
+                continue
+            why = kind.lacks(self)
+            if why:
+                self.note(kind.name, f"left out: {why}")
+                continue
+            try:
+                self.contenders.append(kind(self))
+            except (OSError, subprocess.SubprocessError) as e:
+                self.note(kind.name, f"left out: {e}")
+
+    def close(self):
+        for contender in self.contenders:
+            try:
+                contender.close()
+            except Exception as e:  # the others are closed all the same
+                self.note(contender.name, f"at the end: {e}")
+
+    # -- what -------------------------------------------------------------
+    def works_of(self, tree, contender, quick):
+        return [w for w in works.WORKS
+                if w.suits(tree, contender) and (w.quick or not quick) and
+                chosen(w.name, self.args.only)]
+
+    def measure(self, name, rounds):
+        """All rounds with a tree."""
+        began = time.monotonic()
+        tree = trees.make(name, self.scratch, self.args, self.note)
+        if not tree:
+            return
+        self.say(f"{name}: {tree.entries:,} names, {tree.bytes >> 20} MiB")
+        self.inputs(tree)
+        ready = [c for c in self.contenders if c.suits(tree) and
+                 self.works_of(tree, c, self.args.quick) and
+                 self.prepared(tree, c)]
+        for i in range(rounds):
+            k = i % max(len(ready), 1)
+            for contender in ready[k:] + ready[:k]:
+                if contender.name not in self.gone:
+                    self.turn(tree, contender, i)
+            self.say(f"{name}: round {i + 1} of {rounds}, "
+                     f"{time.monotonic() - began:.0f} s")
+        for contender in ready:
+            self.guarded(tree, contender, "the end", contender.drop, tree)
+        subprocess.run(["rm", "-rf", tree.origin])
+
+    def inputs(self, tree):
+        """What works need beside the tree."""
+        if "root" in tree.has and not lacking("crun"):
+            life.write_config(self.tmp)
+        if "shop" in tree.has:
+            self.wheels()
+
+    def wheels(self):
+        """pytest for a venv that is made anew; kept beside the projects."""
+        cache = trees.project.cache_folder() / "wheels"
+        if not list(cache.glob("pytest-*")):
+            done = subprocess.run(
+                [trees.project.PYTHON, "-m", "pip", "download", "-q", "-d",
+                 cache, trees.project.PYTEST], stdin=subprocess.DEVNULL,
+                stdout=sys.stderr)
+            if done.returncode:
+                self.note("git worktree", "cold start fails: no wheels")
+        self.env["WHEELS"] = str(cache)
+        for contender in self.contenders:
+            contender.env["WHEELS"] = str(cache)
+
+    def prepared(self, tree, contender):
+        return contender.name not in self.gone and self.guarded(
+            tree, contender, "preparing", contender.prepare, tree)
+
+    def guarded(self, tree, contender, what, function, *args):
+        """Calls it; returns whether it went well. Else it is noted, and a
+        contender that hangs is out."""
+        if contender.name in self.gone:
+            return False
+        try:
+            function(*args)
+            return True
+        except Hangs as e:
+            self.fail(tree, what, contender, f"hangs: {e}")
+            self.clear(contender)
+        except (Failed, OSError, AssertionError,
+                subprocess.SubprocessError) as e:
+            self.fail(tree, what, contender, str(e))
+        return False
+
+    def fail(self, tree, what, contender, why):
+        key = (tree.name, what, contender.name)
+        self.failed[key] = " ".join(why.split())[-300:]
+        self.found.pop(key, None)
+        self.say(f"FAILED: {', '.join(key)}: {self.failed[key]}")
+
+    def clear(self, contender):
+        """It hung: whatever it has is taken away by force."""
+        self.gone.add(contender.name)
+        self.note(contender.name, "hung; left out from there on")
+        try:
+            contender.recover()
+        except (OSError, subprocess.SubprocessError) as e:
+            self.note(contender.name, f"cannot be cleared away: {e}")
+
+    # -- one turn of one contender ----------------------------------------
+    def turn(self, tree, contender, i):
+        todo = [w for w in self.works_of(tree, contender, self.args.quick)
+                if self.worth(tree, w, contender)]
+        inside = [w for w in todo if w.group == "work"]
+        for w in todo:
+            if w.group != "work":
+                self.take(tree, w, contender, f"{tree.name}{i}-{w.slug}")
+        if not inside or contender.name in self.gone:
+            return
+        name = f"{tree.name}{i}-work"
+        up = self.guarded(tree, contender, "the environment",
+                          contender.up, tree, name)
+        for w in inside if up else ():
+            self.take(tree, w, contender, name)
+        self.guarded(tree, contender, "the environment's end",
+                     contender.down, tree, name)
+
+    def worth(self, tree, w, contender):
+        """What failed once is not tried again; what is slow not so often."""
+        key = (tree.name, w.name, contender.name)
+        if key in self.failed:
+            return False
+        values = self.found.get(key, [])
+        if w.unit == "s" and len(values) >= ENOUGH and min(values) > SLOW:
+            return False
+        if w.name.startswith(("20 at once", "disk used by 20")):
+            one = self.found.get((tree.name, "create", contender.name))
+            if one and min(one) * life.MANY > MOST:
+                self.fail(tree, w.name, contender, "not tried: one takes "
+                          f"{min(one):.0f} s")
+                return False
+        return True
+
+    def take(self, tree, w, contender, name):
+        if contender.name in self.gone:
+            return
+        place = Place(contender, tree, name)
+        values = []
+        if self.guarded(tree, contender, w.name,
+                        lambda: values.append(w.function(place))):
+            self.found.setdefault((tree.name, w.name, contender.name),
+                                  []).append(values[0])
+
+
+def chosen(name, words):
+    return not words or any(w in name for w in words.split(","))
