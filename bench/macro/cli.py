@@ -21,8 +21,8 @@ import real
 from macro import BENCH, child, report, rounds
 
 # (tree, rounds)
-QUICK = (("small", 3), ("file", 3), ("root", 3))
-FULL = (("small", 7), ("file", 7), ("root", 7), ("medium", 5), ("large", 3))
+QUICK = (("file", 3), ("root", 3), ("small", 3))
+FULL = (("file", 7), ("root", 7), ("small", 7), ("medium", 5), ("large", 3))
 INSIDE = "COWFS_BENCH_INSIDE"
 PATIENCE = 60  # seconds for an interrupted run to clear away
 
@@ -44,6 +44,8 @@ def parse(doc):
     ap.add_argument("--large", type=int, default=1000000, metavar="FILES")
     ap.add_argument("--limit", type=int, metavar="SECONDS",
                     help="a work that takes longer has failed")
+    ap.add_argument("--budget", type=int, metavar="SECONDS",
+                    help="no work is begun after it")
     ap.add_argument("--null", type=pathlib.Path, metavar="PROGRAM")
     args = ap.parse_args()
     args.limit = args.limit or (120 if args.quick else 1200)

@@ -54,7 +54,6 @@ class Contender:
                     PROBE=tree.probe, COUNT=str(tree.entries))
 
     def up(self, tree, name):
-        (self.top / "e").mkdir(exist_ok=True)
         child.run(self.create + '\n[ -e "$AT/$PROBE" ]',
                   self.variables(tree, name), self.bench.limit)
 

@@ -10,13 +10,16 @@ import subprocess
 import sys
 import time
 
-from macro import contenders, life, trees, works
+from macro import contenders, life, stats, trees, works
 from macro.child import Failed, Hangs, lacking
 from macro.works import Place
 
-SLOW = 20    # seconds: longer works get
-ENOUGH = 3   # rounds only
-MOST = 600   # seconds that a work may be expected to take
+# Of a full and of a quick run. SLOW: seconds, of longer works ENOUGH rounds are
+# enough; MOST: seconds that 20 environments may be expected to take; BUDGET:
+# seconds after which no further work is begun.
+SLOW, ENOUGH, MOST, BUDGET = range(4)
+FULL = (20, 3, 600, 5100)
+QUICK = (1, 1, 20, 200)
 
 
 class Bench:
@@ -38,6 +41,8 @@ class Bench:
             TMP=str(self.tmp), TMPDIR=str(self.tmp), LC_ALL="C.UTF-8",
             WHEELS=str(self.tmp / "wheels"))
         self.contenders = []
+        self.began = time.monotonic()
+        self.mode = QUICK if args.quick else FULL
 
     def note(self, who, why):
         self.left_out.append((who, why))
@@ -75,7 +80,9 @@ class Bench:
 
     def measure(self, name, rounds):
         """All rounds with a tree."""
-        began = time.monotonic()
+        if self.late():
+            self.note(f"{name} tree", "left out: no time is left")
+            return
         tree = trees.make(name, self.scratch, self.args, self.note)
         if not tree:
             return
@@ -85,12 +92,16 @@ class Bench:
                  self.works_of(tree, c, self.args.quick) and
                  self.prepared(tree, c)]
         for i in range(rounds):
+            if self.late():
+                self.note(f"{name} tree", f"{i} of {rounds} rounds: no time "
+                          "is left")
+                break
             k = i % max(len(ready), 1)
             for contender in ready[k:] + ready[:k]:
                 if contender.name not in self.gone:
                     self.turn(tree, contender, i)
             self.say(f"{name}: round {i + 1} of {rounds}, "
-                     f"{time.monotonic() - began:.0f} s")
+                     f"{time.monotonic() - self.began:.0f} s")
         for contender in ready:
             self.guarded(tree, contender, "the end", contender.drop, tree)
         subprocess.run(["rm", "-rf", tree.origin])
@@ -117,8 +128,11 @@ class Bench:
             contender.env["WHEELS"] = str(cache)
 
     def prepared(self, tree, contender):
-        return contender.name not in self.gone and self.guarded(
-            tree, contender, "preparing", contender.prepare, tree)
+        if not self.guarded(tree, contender, "preparing", contender.prepare,
+                            tree):
+            return False
+        (contender.top / "e").mkdir(exist_ok=True)
+        return True
 
     def guarded(self, tree, contender, what, function, *args):
         """Calls it; returns whether it went well. Else it is noted, and a
@@ -151,15 +165,19 @@ class Bench:
         except (OSError, subprocess.SubprocessError) as e:
             self.note(contender.name, f"cannot be cleared away: {e}")
 
+    def late(self):
+        return time.monotonic() - self.began > (
+            self.args.budget or self.mode[BUDGET])
+
     # -- one turn of one contender ----------------------------------------
     def turn(self, tree, contender, i):
         todo = [w for w in self.works_of(tree, contender, self.args.quick)
                 if self.worth(tree, w, contender)]
         inside = [w for w in todo if w.group == "work"]
         for w in todo:
-            if w.group != "work":
+            if w.group != "work" and not self.late():
                 self.take(tree, w, contender, f"{tree.name}{i}-{w.slug}")
-        if not inside or contender.name in self.gone:
+        if not inside or contender.name in self.gone or self.late():
             return
         name = f"{tree.name}{i}-work"
         up = self.guarded(tree, contender, "the environment",
@@ -175,11 +193,12 @@ class Bench:
         if key in self.failed:
             return False
         values = self.found.get(key, [])
-        if w.unit == "s" and len(values) >= ENOUGH and min(values) > SLOW:
+        if len(values) >= self.mode[ENOUGH] and w.unit == "s" and \
+                min(values) > self.mode[SLOW]:
             return False
         if w.name.startswith(("20 at once", "disk used by 20")):
             one = self.found.get((tree.name, "create", contender.name))
-            if one and min(one) * life.MANY > MOST:
+            if one and min(one) * life.MANY > self.mode[MOST]:
                 self.fail(tree, w.name, contender, "not tried: one takes "
                           f"{min(one):.0f} s")
                 return False
@@ -194,6 +213,8 @@ class Bench:
                         lambda: values.append(w.function(place))):
             self.found.setdefault((tree.name, w.name, contender.name),
                                   []).append(values[0])
+            self.say(f"{tree.name}, {w.name}, {contender.name}: "
+                     f"{stats.figure(values, w.unit)}")
 
 
 def chosen(name, words):
