@@ -21,7 +21,7 @@ import real
 from macro import BENCH, child, report, rounds
 
 # (tree, rounds)
-QUICK = (("file", 3), ("root", 3), ("small", 3))
+QUICK = (("root", 3), ("file", 3), ("small", 3))
 FULL = (("file", 7), ("root", 7), ("small", 7), ("medium", 5), ("large", 3))
 INSIDE = "COWFS_BENCH_INSIDE"
 PATIENCE = 60  # seconds for an interrupted run to clear away

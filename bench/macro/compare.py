@@ -18,13 +18,14 @@ def share(text):
 
 
 def load(path):
-    """{(tree, work, contender): (unit, values)}"""
+    """The mode, and {(tree, work, contender): (unit, values)}"""
     data = json.loads(pathlib.Path(path).read_text())
     if data.get("v") != 1:
         raise ValueError("not version 1 of results.json")
-    return {(r["tree"], r["work"], r["contender"]):
-            (r["unit"], [float(v) for v in r["values"]])
-            for r in data["results"]}
+    return data["mode"], {
+        (r["tree"], r["work"], r["contender"]):
+        (r["unit"], [float(v) for v in r["values"]])
+        for r in data["results"]}
 
 
 def changed(a, b, threshold):
@@ -72,10 +73,13 @@ def main(doc):
     ap.add_argument("--contender", help="only this one")
     args = ap.parse_args()
     try:
-        a, b = ({k: v for k, v in load(path).items()
-                 if args.contender in (None, k[2])}
-                for path in (args.a, args.b))
+        (mode, a), (other, b) = map(load, (args.a, args.b))
+        if mode != other:
+            raise ValueError("a quick run is not compared with a full one")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
         print(f"compare: {e}", file=sys.stderr)
         return 2
+    if args.contender:
+        a, b = ({k: v for k, v in run.items() if k[2] == args.contender}
+                for run in (a, b))
     return int(compare(a, b, args.threshold, print))

@@ -17,6 +17,7 @@ from macro.disks import Disk
 
 class Contender:
     takes = {"work", "life", "cold"}
+    quick = {"work", "life", "cold", "container", "box"}  # in --quick
     deps = ""   # what a fresh environment needs before a test can run
     big = True  # can have the large tree and the 1 GiB file
     without = ()  # names of works
@@ -133,12 +134,14 @@ class XfsReflink(OnDisk):
     create = 'cp -a --reflink=always "$BASE" "$AT"'
     destroy = 'rm -rf "$AT"'
     takes = {"work", "life", "cold", "container"}
+    quick = {"life"}
 
 
 class BtrfsReflink(XfsReflink):
     """Works in it are those of btrfs' snapshot."""
     name, kind = "btrfs reflink", "btrfs"
     takes = {"life"}
+    quick = set()
 
 
 class BtrfsSnapshot(OnDisk):
@@ -146,6 +149,7 @@ class BtrfsSnapshot(OnDisk):
     create = 'btrfs -q subvolume snapshot "$BASE" "$AT"'
     destroy = 'btrfs -q subvolume delete "$AT"'
     takes = {"work", "life", "cold", "container"}
+    quick = {"life", "container"}
 
     def prepare(self, tree):
         child.run('btrfs -q subvolume create "$BASE"; '
@@ -162,6 +166,7 @@ class Worktree(Contender):
     warm cache, for a first test also a venv and a target."""
     name = "git worktree"
     takes = {"life", "cold"}
+    quick = {"life"}
     install = "npm ci --offline --legacy-peer-deps --ignore-scripts"
     create = f"""
         git -C "$TREE" worktree add -q --detach "$AT"
@@ -190,6 +195,7 @@ class Overlay(Contender):
     """Its lower layer is the origin."""
     name = "overlayfs"
     takes = {"work", "life", "cold", "container"}
+    quick = {"work", "life", "container"}
     layers = ('mkdir -p "$AT" "$AT".l/upper "$AT".l/work; '
               'O="lowerdir=$TREE,upperdir=$AT.l/upper,workdir=$AT.l/work"; ')
     create = layers + 'mount -t overlay overlay -o "$O" "$AT"'

@@ -19,7 +19,7 @@ from macro.works import Place
 # seconds after which no further work is begun.
 SLOW, ENOUGH, MOST, BUDGET = range(4)
 FULL = (20, 3, 600, 5100)
-QUICK = (1, 1, 20, 200)
+QUICK = (1, 1, 10, 150)
 
 
 class Bench:
@@ -33,6 +33,7 @@ class Bench:
         self.found = {}     # (tree, work, contender): values
         self.left_out = []  # (who, why)
         self.failed = {}    # (tree, work, contender): why
+        self.skip = set()   # of the same keys: would take too long
         self.gone = set()   # names of contenders that hung
         self.tmp = scratch / "tmp"
         self.tmp.mkdir()
@@ -73,9 +74,9 @@ class Bench:
                 self.note(contender.name, f"at the end: {e}")
 
     # -- what -------------------------------------------------------------
-    def works_of(self, tree, contender, quick):
+    def works_of(self, tree, contender):
         return [w for w in works.WORKS
-                if w.suits(tree, contender) and (w.quick or not quick) and
+                if w.suits(tree, contender, self.args.quick) and
                 chosen(w.name, self.args.only)]
 
     def measure(self, name, rounds):
@@ -89,7 +90,7 @@ class Bench:
         self.say(f"{name}: {tree.entries:,} names, {tree.bytes >> 20} MiB")
         self.inputs(tree)
         ready = [c for c in self.contenders if c.suits(tree) and
-                 self.works_of(tree, c, self.args.quick) and
+                 self.works_of(tree, c) and
                  self.prepared(tree, c)]
         for i in range(rounds):
             if self.late():
@@ -171,7 +172,7 @@ class Bench:
 
     # -- one turn of one contender ----------------------------------------
     def turn(self, tree, contender, i):
-        todo = [w for w in self.works_of(tree, contender, self.args.quick)
+        todo = [w for w in self.works_of(tree, contender)
                 if self.worth(tree, w, contender)]
         inside = [w for w in todo if w.group == "work"]
         for w in todo:
@@ -190,7 +191,7 @@ class Bench:
     def worth(self, tree, w, contender):
         """What failed once is not tried again; what is slow not so often."""
         key = (tree.name, w.name, contender.name)
-        if key in self.failed:
+        if key in self.failed or key in self.skip:
             return False
         values = self.found.get(key, [])
         if len(values) >= self.mode[ENOUGH] and w.unit == "s" and \
@@ -199,8 +200,9 @@ class Bench:
         if w.name.startswith(("20 at once", "disk used by 20")):
             one = self.found.get((tree.name, "create", contender.name))
             if one and min(one) * life.MANY > self.mode[MOST]:
-                self.fail(tree, w.name, contender, "not tried: one takes "
-                          f"{min(one):.0f} s")
+                self.note(contender.name, f"{w.name}, {tree.name}: not tried,"
+                          f" one takes {min(one):.1f} s")
+                self.skip.add(key)
                 return False
         return True
 

@@ -4,8 +4,8 @@
 small   the project of tests/agents: jest, pytest, cargo, a git repository
 medium  a git repository with a real node_modules, 60,000 files
 large   a git repository of 1,000,000 small files, generated
-file    one file of 1 GiB
-root    a root file system of 300 MiB: programs of this machine
+file    one file of 1 GiB; in a quick run of 128 MiB
+root    a root file system of 300 MiB, in a quick run 40: files of this machine
 """
 import itertools
 import os
@@ -20,6 +20,7 @@ import real
 from macro.child import lacking
 
 ROOT_BYTES = 300 << 20
+SMALLEST = 16 << 10  # bytes: with all files there would be 20,000
 FOLDER = 1000  # files in a folder of the large tree
 
 
@@ -91,17 +92,17 @@ def large(scratch, args):
     return numbered(scratch / "large", "large", args.large)
 
 
-def file(scratch, _args):
+def file(scratch, args):
     top = scratch / "file"
     top.mkdir()
     block = os.urandom(1 << 20)
     with open(top / "huge", "wb") as f:
-        for i in range(1024):
+        for i in range(128 if args.quick else 1024):
             f.write(i.to_bytes(8, "little") + block[8:])
     return Tree("file", top, ("huge",), "huge")
 
 
-def root(scratch, _args):
+def root(scratch, args):
     """The programs that the container runs, with their libraries, and as much
     of /usr as makes it a usual size."""
     top = scratch / "root"
@@ -116,11 +117,11 @@ def root(scratch, _args):
             to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, to) if not to.exists() else None
         shutil.copy(program, top / "bin" / name)
-    fill(top / "usr/share/fill")
+    fill(top / "usr/share/fill", args.quick)
     return Tree("root", top, ("root",), "bin/echo")
 
 
-def fill(to):
+def fill(to, quick):
     total = n = 0
     roots = ("/usr/share", "/usr/lib")
     for folder, dirs, files in itertools.chain(*map(os.walk, roots)):
@@ -129,8 +130,10 @@ def fill(to):
             path = pathlib.Path(folder, name)
             if path.is_symlink() or not path.is_file():
                 continue
+            if path.stat().st_size < SMALLEST:
+                continue
             total, n = total + path.stat().st_size, n + 1
-            if total > ROOT_BYTES:
+            if total > (ROOT_BYTES >> 3 if quick else ROOT_BYTES):
                 return
             (to / str(n // 200)).mkdir(parents=True, exist_ok=True)
             shutil.copy(path, to / str(n // 200) / str(n))
