@@ -134,14 +134,13 @@ class XfsReflink(OnDisk):
     create = 'cp -a --reflink=always "$BASE" "$AT"'
     destroy = 'rm -rf "$AT"'
     takes = {"work", "life", "cold", "container"}
-    quick = {"life"}
+    quick = set()
 
 
 class BtrfsReflink(XfsReflink):
     """Works in it are those of btrfs' snapshot."""
     name, kind = "btrfs reflink", "btrfs"
     takes = {"life"}
-    quick = set()
 
 
 class BtrfsSnapshot(OnDisk):

@@ -172,12 +172,12 @@ class Bench:
 
     # -- one turn of one contender ----------------------------------------
     def turn(self, tree, contender, i):
-        todo = [w for w in self.works_of(tree, contender)
-                if self.worth(tree, w, contender)]
-        inside = [w for w in todo if w.group == "work"]
+        todo = self.works_of(tree, contender)
         for w in todo:
-            if w.group != "work" and not self.late():
+            if w.group != "work":
                 self.take(tree, w, contender, f"{tree.name}{i}-{w.slug}")
+        inside = [w for w in todo if w.group == "work" and
+                  self.worth(tree, w, contender)]
         if not inside or contender.name in self.gone or self.late():
             return
         name = f"{tree.name}{i}-work"
@@ -207,7 +207,8 @@ class Bench:
         return True
 
     def take(self, tree, w, contender, name):
-        if contender.name in self.gone:
+        if contender.name in self.gone or self.late() or \
+                not self.worth(tree, w, contender):
             return
         place = Place(contender, tree, name)
         values = []
