@@ -113,8 +113,9 @@ def around(scratch):
     """Starts the run as a child and clears away after it."""
     argv = [sys.executable, sys.argv[0], *sys.argv[1:]]
     if os.geteuid() == 0:
-        # The shell is the first process: it collects orphans.
-        argv = ["unshare", "-m", "-p", "-f", "--mount-proc", "--kill-child",
+        # The shell is the first process: it collects orphans. When this
+        # process is killed, the kernel kills all of them.
+        argv = ["setpriv", "--pdeathsig", "KILL", "unshare", "-m", "-p", "-f", "--mount-proc", "--kill-child",
                 "--propagation", "private", "bash", "-c",
                 '"$@"; exit $?', "bash", *argv]
     process = subprocess.Popen(

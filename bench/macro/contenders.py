@@ -21,6 +21,8 @@ class Contender:
     deps = ""   # what a fresh environment needs before a test can run
     big = True  # can have the large tree and the 1 GiB file
     without = ()  # names of works
+    # Whether it has all: a look at it is enough, find is a work of its own.
+    whole = 'same "$(ls -A "$AT" | wc -l)" "$(ls -A "$TREE" | wc -l)" names'
 
     def __init__(self, bench):
         self.bench = bench
@@ -166,6 +168,7 @@ class Worktree(Contender):
     name = "git worktree"
     takes = {"life", "cold"}
     quick = {"life"}
+    whole = 'same "$(git -C "$AT" status --porcelain)" "" "git status"'
     install = "npm ci --offline --legacy-peer-deps --ignore-scripts"
     create = f"""
         git -C "$TREE" worktree add -q --detach "$AT"
