@@ -39,8 +39,8 @@ def parse(doc):
                     help="on the disk to measure, 40 GB free for --full")
     ap.add_argument("--rounds", type=int, help="instead of the usual")
     ap.add_argument("--trees", help="some of small,file,root,medium,large")
-    ap.add_argument("--only", metavar="WORD,...", help="works with a word")
-    ap.add_argument("--contenders", metavar="WORD,...")
+    ap.add_argument("--only", metavar="REGEX", help="these works")
+    ap.add_argument("--contenders", metavar="REGEX")
     ap.add_argument("--large", type=int, default=1000000, metavar="FILES")
     ap.add_argument("--limit", type=int, metavar="SECONDS",
                     help="a work that takes longer has failed")

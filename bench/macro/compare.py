@@ -64,14 +64,14 @@ def compare(a, b, threshold, say):
     return worse > 0
 
 
-def main(doc):
+def main(doc, argv=None):
     ap = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("a", metavar="A.json")
     ap.add_argument("b", metavar="B.json")
     ap.add_argument("--threshold", type=share, default=.1, metavar="10%")
     ap.add_argument("--contender", help="only this one")
-    args = ap.parse_args()
+    args = ap.parse_args(argv)
     try:
         (mode, a), (other, b) = map(load, (args.a, args.b))
         if mode != other:

@@ -6,6 +6,7 @@ What fails has no number. A contender that hangs is cleared away and is left
 out from then on; the run goes on.
 """
 import os
+import re
 import subprocess
 import sys
 import time
@@ -220,5 +221,5 @@ class Bench:
                      f"{stats.figure(values, w.unit)}")
 
 
-def chosen(name, words):
-    return not words or any(w in name for w in words.split(","))
+def chosen(name, expression):
+    return not expression or re.search(expression, name) is not None
