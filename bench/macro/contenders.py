@@ -171,14 +171,14 @@ class Worktree(Contender):
     whole = 'same "$(git -C "$AT" status --porcelain)" "" "git status"'
     install = "npm ci --offline --legacy-peer-deps --ignore-scripts"
     create = f"""
-        git -C "$TREE" worktree add -q --detach "$AT"
+        git -C "$BASE" worktree add -q --detach "$AT"
         if [ -e "$AT/package.json" ]; then
             cd "$AT"; {install} >/dev/null
         fi
         if [ -e "$AT/db/package.json" ]; then
             cd db; {install} --cache "$TREE/vendor/npm" >/dev/null
         fi"""
-    destroy = 'git -C "$TREE" worktree remove --force "$AT"'
+    destroy = 'git -C "$BASE" worktree remove --force "$AT"'
     deps = r"""
         python3 -m venv .venv
         .venv/bin/python -m pip install -q --no-index \
@@ -187,6 +187,15 @@ class Worktree(Contender):
 
     def suits(self, tree):
         return "git" in tree.has
+
+    def prepare(self, tree):
+        """Of a clone: the origin stays as it is for the others."""
+        child.run('git clone -q --bare "$TREE" "$BASE"',
+                  self.variables(tree, ""), self.bench.limit)
+
+    def drop(self, tree):
+        child.run('rm -rf "$BASE"', self.variables(tree, ""),
+                  self.bench.limit)
 
     @classmethod
     def lacks(cls, bench):
