@@ -46,6 +46,8 @@ def parse(doc):
                     help="a work that takes longer has failed")
     ap.add_argument("--budget", type=int, metavar="SECONDS",
                     help="no work is begun after it")
+    ap.add_argument("--journal-off", type=pathlib.Path, metavar="PROGRAM",
+                    help="a cowfs built with -DCOWFS_JOURNAL=OFF")
     ap.add_argument("--null", type=pathlib.Path, metavar="PROGRAM")
     args = ap.parse_args()
     args.limit = args.limit or (120 if args.quick else 1200)

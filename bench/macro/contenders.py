@@ -17,7 +17,7 @@ from macro.disks import Disk
 
 class Contender:
     takes = {"work", "life", "cold"}
-    quick = {"work", "life", "cold", "container", "box"}  # in --quick
+    quick = {"work", "life", "cold", "container", "box"}  # of those
     deps = ""   # what a fresh environment needs before a test can run
     big = True  # can have the large tree and the 1 GiB file
     without = ()  # names of works
@@ -282,7 +282,7 @@ class Podman(Contender):
 
 class Cowfs(Contender):
     name = "cowfs"
-    takes = {"work", "life", "cold", "container", "box"}
+    takes = {"work", "life", "cold", "container", "box", "own"}
     create = 'cowfs mount "$NAME" "$ID" >/dev/null'
     destroy = 'cowfs umount "$ID" --discard'
     enter = 'cowfs run "$ID" -- bash -euc "$SCRIPT"'
@@ -319,6 +319,22 @@ class Cowfs(Contender):
         child.remove(self.top)
 
 
+class NoJournal(Cowfs):
+    """A build with -DCOWFS_JOURNAL=OFF: what the journal costs."""
+    name = "cowfs without journal"
+    takes = {"work"}
+
+    def __init__(self, bench):
+        super().__init__(bench)
+        (self.top / "bin").mkdir()
+        (self.top / "bin/cowfs").symlink_to(bench.args.journal_off.resolve())
+        self.env["PATH"] = f"{self.top}/bin:{self.env['PATH']}"
+
+    @classmethod
+    def lacks(cls, bench):
+        return None if bench.args.journal_off else "no --journal-off"
+
+
 class Bubblewrap(Contender):
     """The sandbox that `cowfs run` makes, by hand."""
     name = "bubblewrap"
@@ -338,4 +354,4 @@ class Bubblewrap(Contender):
 
 # In the order of tables.
 ALL = (Native, Copy, XfsReflink, BtrfsReflink, BtrfsSnapshot, Worktree,
-       Overlay, FuseOverlay, Podman, Bubblewrap, Null, Cowfs)
+       Overlay, FuseOverlay, Podman, Bubblewrap, Null, NoJournal, Cowfs)

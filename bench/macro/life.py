@@ -177,3 +177,33 @@ def write_config(folder):
     spec["process"].update(terminal=False, args=["/bin/echo", "hello"])
     spec["root"] = {"path": "@ROOT@", "readonly": False}
     path.write_text(json.dumps(spec))
+
+
+SLEEPERS = "for i in {1..200}; do sleep 600 >/dev/null 2>&1 & done; echo yes"
+
+
+@work("database start", "own", needs=("shop",), quick=False)
+def database(place):
+    """The cluster that lies in the tree, ready for queries."""
+    with ended(place):
+        took = values(
+            'cowfs mount "$NAME" "$ID" >/dev/null\n'
+            't0; cowfs db start "$ID" >/dev/null; t1\n'
+            'same "$(cowfs run "$ID" -- psql -U postgres -XAtc "select 1" '
+            'postgres)" 1 "a query"', place.env, place.limit)[0]
+    place.contender.down(place.tree, place.name)
+    return took
+
+
+@work("destroy, busy", "own", needs=("shop",), quick=False)
+def destroy_busy(place):
+    """With a database, a server and 200 processes."""
+    with ended(place):
+        return values(
+            'cowfs mount "$NAME" "$ID" >/dev/null\n'
+            'cowfs db start "$ID" >/dev/null\n'
+            'cowfs run "$ID" --detach -- node server.js >/dev/null\n'
+            f'same "$(cowfs run "$ID" -- bash -c \'{SLEEPERS}\')" yes output\n'
+            't0; cowfs umount "$ID" --discard; t1\n'
+            '[ ! -e "$AT/$PROBE" ] || wrong "it is still there"', place.env,
+            place.limit)[0]

@@ -149,7 +149,7 @@ static int frame_write(struct journal *j, const uint8_t *frame, size_t n)
 	return io_pwrite(j->fd, frame, n, j->end);
 }
 #else
-/* Only for bench/fsync.py, which measures what the journal costs. */
+/* Only for bench/run --journal-off, which measures what the journal costs. */
 static int frame_write(struct journal *j, const uint8_t *frame, size_t n)
 {
 	return 0;
