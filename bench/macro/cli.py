@@ -57,8 +57,8 @@ def parse(doc):
 
 def null_beside(cowfs):
     """BUILD/daemon/cli/cowfs has BUILD/bench/null_fuse."""
-    found = pathlib.Path(cowfs).parents[2] / "bench/null_fuse"
-    return found if found.exists() else None
+    found = pathlib.Path(cowfs).parent / "../../bench/null_fuse"
+    return found.resolve() if found.exists() else None
 
 
 def plan(args):

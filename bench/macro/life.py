@@ -58,7 +58,7 @@ def destroy_full(place):
     return alive(place, f'{c.create}\ncd "$AT"\n'
                         'for i in {1..50}; do mkdir d$i; '
                         '(cd d$i; touch {1..1000}); done\n'
-                        'same "$(find d* -type f | wc -l)" 50000 files\n'
+                        'same "$(find d[0-9]* -type f | wc -l)" 50000 files\n'
                         f'cd /; t0; {c.destroy}\nt1\n'
                         '[ ! -e "$AT/$PROBE" ] || wrong "it is still there"'
                  )[0]

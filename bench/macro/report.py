@@ -34,8 +34,8 @@ def machine(scratch):
         "date": datetime.datetime.now().astimezone().isoformat("T", "seconds"),
         "kernel": platform.release(), "cpus": os.cpu_count(),
         "cpu": names[0] if names else platform.machine(),
-        "memory": memory, "scratch": words("stat", "-f", "-c", "%T",
-                                           str(scratch)),
+        "memory": memory, "scratch": words("findmnt", "-n", "-o", "FSTYPE",
+                                           "-T", str(scratch)),
         "load": os.getloadavg()[0], "commit": commit,
         "root": os.geteuid() == 0,
         "versions": {p: words(p, "--version") for p in (
