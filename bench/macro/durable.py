@@ -61,7 +61,7 @@ def latency(busy):
 
 def python(place, expression):
     return values('cd "$AT"; python3 -c "$SOURCE"', dict(
-        place.env, SOURCE=f"{HEAD}print(f'VALUE {{{expression}:.9f}}')"),
+        place.env, SOURCE=f"{HEAD}print('VALUE %.9f' % {expression})"),
         place.limit)[0]
 
 

@@ -2,8 +2,9 @@
 """works.py - what is measured in an environment that is there.
 
 A work is a function of a place, which returns what it took, or raises
-child.Failed: each compares its result with what is right, outside of the clock. Works of a
-place come one after the other, in this order: those that change it are last.
+child.Failed: each compares its result with what is right, outside of the clock.
+Works of a place come one after the other, in this order: those that change it
+are last.
 """
 import os
 
