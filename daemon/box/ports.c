@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -115,6 +116,24 @@ static bool is_local(const char *text)
 	       !strcmp(text, any_mapped);
 }
 
+/* A row of the tables, "N: ADDRESS:PORT ADDRESS:PORT STATE ..." in hex: whether
+ * somebody listens there, and at which port. */
+static bool read_row(char *row, uint16_t *ret_port)
+{
+	char *save = NULL, *local, *remote, *state, *colon;
+
+	(void)strtok_r(row, " ", &save);
+	local = strtok_r(NULL, " ", &save);
+	remote = local ? strtok_r(NULL, " ", &save) : NULL;
+	state = remote ? strtok_r(NULL, " ", &save) : NULL;
+	colon = state ? strchr(local, ':') : NULL;
+	if (!colon || strtoul(state, NULL, 16) != LISTENS)
+		return false;
+	*colon = 0;
+	*ret_port = (uint16_t)strtoul(colon + 1, NULL, 16);
+	return is_local(local);
+}
+
 static int read_table(const char *path, const uint16_t *ports, size_t count,
 		      bool *served)
 {
@@ -129,12 +148,9 @@ static int read_table(const char *path, const uint16_t *ports, size_t count,
 		return r < 0 ? r : -ENOMEM;
 	for (line = strtok_r((char *)text.data, "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save)) {
-		unsigned port, state;
-		char address[33];
+		uint16_t port;
 
-		if (sscanf(line, " %*u: %32[0-9A-F]:%4x %*s %2x", address,
-			   &port, &state) != 3 ||
-		    state != LISTENS || !is_local(address))
+		if (!read_row(line, &port))
 			continue;
 		for (size_t i = 0; i < count; i++)
 			served[i] |= ports[i] == port;
