@@ -22,7 +22,7 @@ from macro import BENCH, child, report, rounds
 
 # (tree, rounds)
 QUICK = (("root", 3), ("file", 3), ("small", 3))
-FULL = (("file", 7), ("root", 7), ("small", 7), ("medium", 5), ("large", 3))
+FULL = (("file", 5), ("root", 5), ("small", 5), ("large", 3), ("medium", 3))
 INSIDE = "COWFS_BENCH_INSIDE"
 PATIENCE = 60  # seconds for an interrupted run to clear away
 
@@ -50,7 +50,7 @@ def parse(doc):
                     help="a cowfs built with -DCOWFS_JOURNAL=OFF")
     ap.add_argument("--null", type=pathlib.Path, metavar="PROGRAM")
     args = ap.parse_args()
-    args.limit = args.limit or (120 if args.quick else 1200)
+    args.limit = args.limit or (120 if args.quick else 600)
     args.null = args.null or null_beside(mountpoint.binary())
     return args
 

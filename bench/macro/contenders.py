@@ -21,6 +21,7 @@ class Contender:
     deps = ""   # what a fresh environment needs before a test can run
     big = True  # can have the large tree and the 1 GiB file
     without = ()  # names of works
+    ended = None  # what destroy took, of the last create
     # Whether it has all: a look at it is enough, find is a work of its own.
     whole = 'same "$(ls -A "$AT" | wc -l)" "$(ls -A "$TREE" | wc -l)" names'
 
@@ -143,6 +144,7 @@ class BtrfsReflink(XfsReflink):
     """Works in it are those of btrfs' snapshot."""
     name, kind = "btrfs reflink", "btrfs"
     takes = {"life"}
+    big = False
 
 
 class BtrfsSnapshot(OnDisk):
