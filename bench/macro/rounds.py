@@ -100,7 +100,7 @@ class Bench:
                 self.note(f"{name} tree", f"{i} of {rounds} rounds: no time "
                           "is left")
                 break
-            k = i % max(len(ready), 1)
+            k = (i - 1) % max(len(ready), 1)  # cowfs, the last, is first
             for contender in ready[k:] + ready[:k]:
                 if contender.name not in self.gone:
                     self.turn(tree, contender, i)
