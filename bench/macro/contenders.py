@@ -262,11 +262,18 @@ class Podman(Contender):
     name = "podman"
     takes = {"container"}
     call = ('podman --root "$TOP/storage" --runroot "$TOP/run" '
-            '--cgroup-manager=cgroupfs --events-backend=file --runtime runc ')
+            '--tmpdir "$TOP/tmp" --cgroup-manager=cgroupfs --events-backend=file --runtime runc ')
     start = call + ('run --rm --name "$ID" --network none '
                     '--ulimit nofile=20000:20000 --ulimit nproc=4096:4096 '
                     'localhost/base:1 /bin/echo hello')
     create, destroy = ":", ":"
+
+    def __init__(self, bench):
+        """Locks in files: others would stay in /dev/shm, for everybody."""
+        super().__init__(bench)
+        conf = self.top / "containers.conf"
+        conf.write_text('[engine]\nlock_type = "file"\n')
+        self.env["CONTAINERS_CONF"] = str(conf)
 
     @classmethod
     def lacks(cls, bench):
