@@ -117,9 +117,9 @@ def around(scratch):
     if os.geteuid() == 0:
         # The shell is the first process: it collects orphans. When this
         # process is killed, the kernel kills all of them.
-        argv = ["setpriv", "--pdeathsig", "KILL", "unshare", "-m", "-p", "-f", "--mount-proc", "--kill-child",
-                "--propagation", "private", "bash", "-c",
-                '"$@"; exit $?', "bash", *argv]
+        argv = ["setpriv", "--pdeathsig", "KILL", "unshare", "-m", "-p", "-f",
+                "--mount-proc", "--kill-child", "--propagation", "private",
+                "bash", "-c", '"$@"; exit $?', "bash", *argv]
     process = subprocess.Popen(
         argv, env=dict(os.environ, **{INSIDE: str(scratch)}),
         start_new_session=True)

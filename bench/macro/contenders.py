@@ -262,7 +262,8 @@ class Podman(Contender):
     name = "podman"
     takes = {"container"}
     call = ('podman --root "$TOP/storage" --runroot "$TOP/run" '
-            '--tmpdir "$TOP/tmp" --cgroup-manager=cgroupfs --events-backend=file --runtime runc ')
+            '--tmpdir "$TOP/tmp" --cgroup-manager=cgroupfs '
+            '--events-backend=file --runtime runc ')
     start = call + ('run --rm --name "$ID" --network none '
                     '--ulimit nofile=20000:20000 --ulimit nproc=4096:4096 '
                     'localhost/base:1 /bin/echo hello')
@@ -338,10 +339,6 @@ class NoJournal(Cowfs):
         (self.top / "bin").mkdir()
         (self.top / "bin/cowfs").symlink_to(bench.args.journal_off.resolve())
         self.env["PATH"] = f"{self.top}/bin:{self.env['PATH']}"
-
-    @classmethod
-    def lacks(cls, bench):
-        return None if bench.args.journal_off else "no --journal-off"
 
 
 class Bubblewrap(Contender):

@@ -20,7 +20,8 @@ except ImportError:
 COLUMNS = 4
 COLOURS = dict(zip((c.name for c in contenders.ALL), (
     "#222222", "#8c564b", "#9467bd", "#c5b0d5", "#e377c2", "#7f7f7f",
-    "#2ca02c", "#98df8a", "#17becf", "#bcbd22", "#c7c7c7", "#ff9896", "#d62728")))
+    "#2ca02c", "#98df8a", "#17becf", "#bcbd22", "#c7c7c7", "#ff9896",
+    "#d62728")))
 
 
 def panels(data):

@@ -58,7 +58,9 @@ class Bench:
     # -- who --------------------------------------------------------------
     def start(self):
         for kind in contenders.ALL:
-            if not chosen(kind.name, self.args.contenders):
+            if not chosen(kind.name, self.args.contenders) or (
+                    kind is contenders.NoJournal and
+                    not self.args.journal_off):
                 continue
             why = kind.lacks(self)
             if why:

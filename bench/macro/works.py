@@ -26,7 +26,8 @@ class Work:
             contender.takes
         if self.name.endswith(", cold") and os.geteuid():
             return False  # only root may drop caches
-        return (self.group in takes and (self.quick or not quick) and self.needs <= tree.has and
+        return (self.group in takes and (self.quick or not quick) and
+                self.needs <= tree.has and
                 (not self.sizes or tree.name in self.sizes) and
                 self.name not in contender.without)
 
