@@ -154,6 +154,11 @@ class BtrfsSnapshot(OnDisk):
     takes = {"work", "life", "cold", "container"}
     quick = {"life", "container"}
 
+    def used(self):
+        child.run('btrfs -q subvolume sync "$TOP"', dict(
+            self.env, TOP=str(self.top)), self.bench.limit)
+        return super().used()
+
     def prepare(self, tree):
         child.run('btrfs -q subvolume create "$BASE"; '
                   'cp -a "$TREE/." "$BASE"; sync -f "$BASE"',
@@ -319,6 +324,13 @@ class Cowfs(Contender):
         child.run('cowfs umount "keep-$NAME"; cowfs rm "$NAME"; '
                   'cowfs gc >/dev/null', self.variables(tree, ""),
                   self.bench.limit)
+
+    def used(self):
+        """After what was thrown away has gone, which takes some seconds."""
+        child.run('for i in {1..300}; do '
+                  '[ "$(ls -A "$COWFS_STORE/trash" 2>/dev/null)" ] || exit 0; '
+                  'sleep .1; done; wrong "trash is not emptied"', self.env)
+        return super().used()
 
     def recover(self):
         mountpoint.force_away(self.top)

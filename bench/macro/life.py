@@ -105,6 +105,8 @@ def disk(place):
         values(HEAD + f'for i in {{1..{MANY}}}; do '
                'same "$(cat "$AT0-$i/changed")" $i "the changed file"; done\n'
                + each(c.destroy) + 'value 0\n', place.env, place.limit)
+    if after < before:
+        raise Failed(f"{before - after} bytes less than before")
     return after - before
 
 
