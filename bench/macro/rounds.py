@@ -21,7 +21,7 @@ from macro.works import Place
 # seconds after which no further work is begun.
 SLOW, ENOUGH, MOST, BUDGET = range(4)
 FULL = (5, 3, 120, 5000)
-QUICK = (1, 1, 10, 150)
+QUICK = (1, 1, 10, 120)
 SHORT, OFTEN = .2, 3  # seconds; what is shorter is done so often in a round
 
 
