@@ -74,7 +74,10 @@ class Contender:
         return int(out)
 
     def recover(self):
-        """After something hung: nothing of it may run or be mounted."""
+        """After something hung: nothing of it may run or be mounted. An
+        umount would wait as long as it is let."""
+        for point in mountpoint.mounts_below(self.top):
+            child.abort(point)
         child.remove(self.top)
 
     def close(self):
@@ -190,7 +193,7 @@ class Worktree(Contender):
         python3 -m venv .venv
         .venv/bin/python -m pip install -q --no-index \
             --disable-pip-version-check --find-links "$WHEELS" pytest
-        cp -a "$TREE/rust/vendor" "$TREE/rust/target" rust"""
+        cp -a "$TREE/rust/vendor" rust"""
 
     def suits(self, tree):
         return "git" in tree.has
