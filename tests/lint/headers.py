@@ -14,7 +14,7 @@ from common import ROOT, finish, tracked
 
 
 def flags_by_folder(build):
-    """The include paths and definitions of one source of each folder."""
+    """The include paths and definitions of each folder's layer."""
     commands = json.loads((build / "compile_commands.json").read_text())
     flags = {}
     for c in commands:
@@ -28,7 +28,11 @@ def flags_by_folder(build):
                 keep += [w, next(it)]
             elif w.startswith(("-I", "-D", "-isystem", "-std", "-W")):
                 keep.append(w)
-        flags.setdefault(str(path.parent.relative_to(ROOT)), keep)
+        folder = str(path.parent.relative_to(ROOT))
+        # Beside a layer there may be a program, which has other flags.
+        if any(f"cowfs_{path.parent.name}.dir" in w for w in words):
+            flags[folder] = keep
+        flags.setdefault(folder, keep)
     return flags
 
 
