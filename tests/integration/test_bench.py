@@ -207,7 +207,7 @@ def run(tmp_path, as_root, programs):
     return r
 
 
-@pytest.mark.tree
+@pytest.mark.long
 def test_a_machine_that_lacks_things(run):
     data = run("--contenders", "cowfs|native|cp|^overlayfs|podman|btrfs s")
     assert run.numbers("cowfs") == {"find, warm", "create", "20 at once"}
@@ -239,7 +239,7 @@ def test_a_wrong_result_gives_no_number(run):
     assert "FAILED: small, find, warm, native" in run.err
 
 
-@pytest.mark.tree
+@pytest.mark.long
 def test_one_that_fails_is_told_and_the_others_go_on(run):
     run.fake("fuse-overlayfs", "exit 3\n")
     data = run("--contenders", "fuse|cowfs")
@@ -248,7 +248,7 @@ def test_one_that_fails_is_told_and_the_others_go_on(run):
     assert {f["contender"] for f in data["failed"]} == {"fuse-overlayfs"}
 
 
-@pytest.mark.tree
+@pytest.mark.long
 def test_one_that_hangs_is_cleared_away(run):
     """It mounts, and then its server stops answering."""
     run.fake("fuse-overlayfs",
@@ -263,7 +263,7 @@ def test_one_that_hangs_is_cleared_away(run):
     assert "hangs: not done after 5 s" in data["failed"][0]["why"]
 
 
-@pytest.mark.tree
+@pytest.mark.long
 def test_a_full_disk(run):
     """Copies do not fit; what needs no room is measured."""
     run.scratch.rmdir()
@@ -283,7 +283,7 @@ def test_a_full_disk(run):
     assert any("No space left" in f["why"] for f in run.data["failed"])
 
 
-@pytest.mark.tree
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(run, number):
     """While a find that never ends looks at a mount."""
@@ -301,7 +301,7 @@ def test_interrupted(run, number):
     run.nothing_left()
 
 
-@pytest.mark.tree
+@pytest.mark.long
 def test_killed(run):
     """Even then the kernel ends what it started; a folder is left."""
     run.fake("find", 'echo >"$TMP/../../begun"; exec sleep 600\n')
