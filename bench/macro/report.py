@@ -45,7 +45,7 @@ def machine(scratch):
 
 def results(bench, about):
     """The whole of results.json, with rows in the order of the lists."""
-    groups = ("life", "cold", "box", "container", "own", "work")
+    groups = ("life", "cold", "first", "box", "container", "own", "work")
     order = {w.name: (groups.index(w.group), i)
              for i, w in enumerate(works.WORKS)}
     who = {c.name: i for i, c in enumerate(contenders.ALL)}
