@@ -183,7 +183,8 @@ class Worktree(Contender):
     takes = {"life", "cold"}
     quick = {"life"}
     whole = 'same "$(git -C "$AT" status --porcelain)" "" "git status"'
-    install = "npm ci --offline --legacy-peer-deps --ignore-scripts"
+    install = ("npm ci --offline --legacy-peer-deps --ignore-scripts "
+               '--logs-dir "$TMP/npm-logs"')  # not into the origin's cache
     create = f"""
         git -C "$BASE" worktree add -q --detach "$AT"
         if [ -e "$AT/package.json" ]; then
