@@ -242,6 +242,9 @@ _must_check_ int box_cache_place(const struct box_cache *c, const char *home,
 
 /* Sets those that keep the caches of tools in a HOME. */
 void box_caches(const char *home, struct buf *vars);
+/* Of those variables the ones that name no path: in a HOME that is new, tools
+ * would ask the network each time whether they are the newest, and wait. */
+void box_switches(struct buf *vars);
 /* Makes an environment's HOME where it is missing, or takes the view that is
  * one, with the folders in it that tools do not make. -ENOENT: no such
  * environment. -EXDEV: a cache's folder leads out of it; ret_path: which. */

@@ -50,6 +50,9 @@ static const struct box_cache caches[] = {
 	 .variable = "npm_config_update_notifier",
 	 .before = "false"},
 	{.name = "npm", .variable = "npm_config_logs_max", .before = "0"},
+	{.name = "pip",
+	 .variable = "PIP_DISABLE_PIP_VERSION_CHECK",
+	 .before = "1"},
 	{.name = "pnpm",
 	 .variable = "npm_config_store_dir",
 	 .path = ".local/share/pnpm/store",
@@ -286,6 +289,14 @@ void box_caches(const char *home, struct buf *vars)
 			       c->path ? "/" : "", c->path ? c->path : "");
 		box_vars_set(vars, c->variable, value);
 	}
+}
+
+void box_switches(struct buf *vars)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(caches); i++)
+		if (caches[i].variable && !caches[i].path)
+			box_vars_set(vars, caches[i].variable,
+				     caches[i].before);
 }
 
 /* One level at a time; what is there already may be a link, and is refused. */

@@ -80,6 +80,7 @@ static void host_vars(uid_t uid, struct buf *vars)
 			     "/usr/sbin:/sbin");
 	(void)snprintf(runtime, sizeof runtime, "/run/user/%u", (unsigned)uid);
 	box_vars_set(vars, "XDG_RUNTIME_DIR", runtime);
+	box_switches(vars);
 }
 
 static void root_vars(struct buf *vars)

@@ -56,6 +56,7 @@ def test_all_paths_are_in_the_environment(caches):
         else:
             assert name in ("COWFS_ENV", "npm_config_update_notifier",
                             "npm_config_logs_max",
+                            "PIP_DISABLE_PIP_VERSION_CHECK",
                             "NEXT_TELEMETRY_DISABLED"), name
     assert "HOME" not in rows(caches)
     assert os.path.isdir(rows(caches)["TMPDIR"])

@@ -113,6 +113,9 @@ def test_variables_are_a_clean_list(box):
     assert result.out == "|p p\nq|C|UTC|1|x=y|c\nc|\n"
     names = sh(box, "env").out
     assert "COWFS_ENV=e\n" in names and "COWFS_STORE" not in names
+    # npm and pip ask no network in each new HOME whether they are new.
+    assert "npm_config_update_notifier=false\n" in names
+    assert "PIP_DISABLE_PIP_VERSION_CHECK=1\n" in names
     assert sh(box, 'test -w "$XDG_RUNTIME_DIR" && stat -c %a '
                    '"$XDG_RUNTIME_DIR"').out == "700\n"
 
