@@ -89,17 +89,25 @@ void view_options(const struct view *v, struct buf *options);
 const struct view_step *view_above(const struct view *v, size_t count,
 				   const char *path);
 
+/* --- points.c ------------------------------------------------------------ */
+
+/* Makes a mount point below a folder, following no link: a directory, or an
+ * empty file. replace: what is neither goes, but for directories; else -ELOOP,
+ * -ENOTDIR, -EISDIR. */
+_must_check_ int point_make(int top, const char *path, bool is_file,
+			    bool replace);
+/* Makes the mount points in the environment that a settled root_view has,
+ * following no link. -ELOOP, -ENOTDIR: one that cannot be; ret_path: which,
+ * lent. */
+_must_check_ int root_prepare(const struct box_spec *spec, const struct view *v,
+			      const char **ret_path);
+
 /* --- host.c, home.c ------------------------------------------------------ */
 
 /* Everything of the host that a sandbox shows or hides. */
 _must_check_ int host_view(const struct box_spec *spec, struct view *v);
 /* The same where the environment is the root. */
 _must_check_ int root_view(const struct box_spec *spec, struct view *v);
-/* Makes the mount points in the environment that a settled view of that kind
- * has, following no link. -ELOOP, -ENOTDIR: one that cannot be; ret_path:
- * which, lent. */
-_must_check_ int root_prepare(const struct box_spec *spec, const struct view *v,
-			      const char **ret_path);
 /* HOME, by its real path: the private folder, and in it tool chains and
  * settings. */
 void home_view(const struct box_spec *spec, const char *home, struct view *v);

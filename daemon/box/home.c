@@ -319,68 +319,6 @@ void home_view(const struct box_spec *spec, const char *home, struct view *v)
 
 /* --- mount points -------------------------------------------------------- */
 
-/* Opens a folder in one, made when it is missing or a link. */
-static int enter(int dir, const char *name)
-{
-	int fd;
-
-	for (int i = 0; i < 2; i++) {
-		(void)mkdirat(dir, name, 0755);
-		fd = openat(dir, name,
-			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd >= 0)
-			return fd;
-		/* A link would guide bubblewrap, which has more rights. */
-		if ((errno != ENOTDIR && errno != ELOOP) ||
-		    unlinkat(dir, name, 0) < 0)
-			break;
-	}
-	return -errno;
-}
-
-static int make_file(int dir, const char *name)
-{
-	int fd;
-
-	for (int i = 0; i < 2; i++) {
-		fd = openat(dir, name,
-			    O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK |
-				    O_CLOEXEC,
-			    0644);
-		if (fd >= 0) {
-			(void)close(fd);
-			return 0;
-		}
-		if (errno == EISDIR || unlinkat(dir, name, 0) < 0)
-			break;
-	}
-	return -errno;
-}
-
-/* path is below HOME. */
-static int make_point(int home, const char *path, bool is_file)
-{
-	_cleanup_free_ char *copy = strdup(path);
-	_cleanup_close_ int dir = fcntl(home, F_DUPFD_CLOEXEC, 3);
-	char *save = NULL, *name, *next;
-
-	if (!copy || dir < 0)
-		return -ENOMEM;
-	for (name = strtok_r(copy, "/", &save); name; name = next) {
-		int fd;
-
-		next = strtok_r(NULL, "/", &save);
-		if (!next && is_file)
-			return make_file(dir, name);
-		fd = enter(dir, name);
-		if (fd < 0)
-			return fd;
-		(void)close(dir);
-		dir = fd;
-	}
-	return 0;
-}
-
 int home_prepare(const struct box_spec *spec, int folder, struct view *v)
 {
 	_cleanup_free_ char *at = NULL;
@@ -402,8 +340,9 @@ int home_prepare(const struct box_spec *spec, int folder, struct view *v)
 		if (s->make ||
 		    (up && up->kind == VIEW_RW && !strcmp(up->path, at) &&
 		     strcmp(up->from, up->path) != 0))
-			r = make_point(home, s->path + strlen(at),
-				       s->is_file || s->kind == VIEW_TEXT);
+			r = point_make(home, s->path + strlen(at),
+				       s->is_file || s->kind == VIEW_TEXT,
+				       true);
 	}
 	return r;
 }
