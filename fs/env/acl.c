@@ -13,18 +13,13 @@
 #include "base/bytes.h"
 
 #include <errno.h>
+#include <linux/posix_acl.h>
 #include <string.h>
 
 enum {
 	ACL_VERSION = 2,
 	ACL_HEADER = 4,
 	ACL_ENTRY = 8,
-	TAG_USER_OBJ = 0x01,
-	TAG_USER = 0x02,
-	TAG_GROUP_OBJ = 0x04,
-	TAG_GROUP = 0x08,
-	TAG_MASK = 0x10,
-	TAG_OTHER = 0x20,
 };
 
 static uint16_t entry_tag(const uint8_t *entry)
@@ -62,21 +57,21 @@ static int acl_parse(void *acl, size_t len, struct parts *ret)
 		uint8_t **part = NULL;
 
 		switch (entry_tag(p)) {
-		case TAG_USER_OBJ:
+		case ACL_USER_OBJ:
 			part = &ret->user;
 			break;
-		case TAG_GROUP_OBJ:
+		case ACL_GROUP_OBJ:
 			part = &ret->group;
 			break;
-		case TAG_MASK:
+		case ACL_MASK:
 			part = &ret->mask;
 			ret->named = true;
 			break;
-		case TAG_OTHER:
+		case ACL_OTHER:
 			part = &ret->other;
 			break;
-		case TAG_USER:
-		case TAG_GROUP:
+		case ACL_USER:
+		case ACL_GROUP:
 			ret->named = true;
 			continue;
 		default:

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <linux/posix_acl.h>
 #include <pwd.h>
 #include <string.h>
 
@@ -21,12 +22,6 @@ enum {
 	VERSION = 2,
 	HEADER = 4,
 	ENTRY = 8,
-	TAG_USER_OBJ = 0x01,
-	TAG_USER = 0x02,
-	TAG_GROUP_OBJ = 0x04,
-	TAG_GROUP = 0x08,
-	TAG_MASK = 0x10,
-	TAG_OTHER = 0x20,
 	MAX_ENTRIES = (FORMAT_MAX_XATTR_VALUE - HEADER) / ENTRY,
 };
 
@@ -39,17 +34,17 @@ static uint16_t tag_of(int tag)
 {
 	switch (tag) {
 	case ARCHIVE_ENTRY_ACL_USER_OBJ:
-		return TAG_USER_OBJ;
+		return ACL_USER_OBJ;
 	case ARCHIVE_ENTRY_ACL_USER:
-		return TAG_USER;
+		return ACL_USER;
 	case ARCHIVE_ENTRY_ACL_GROUP_OBJ:
-		return TAG_GROUP_OBJ;
+		return ACL_GROUP_OBJ;
 	case ARCHIVE_ENTRY_ACL_GROUP:
-		return TAG_GROUP;
+		return ACL_GROUP;
 	case ARCHIVE_ENTRY_ACL_MASK:
-		return TAG_MASK;
+		return ACL_MASK;
 	case ARCHIVE_ENTRY_ACL_OTHER:
-		return TAG_OTHER;
+		return ACL_OTHER;
 	default:
 		return 0;
 	}
@@ -62,7 +57,7 @@ static int find_id(uint16_t tag, const char *name, int id, uint32_t *ret_id)
 	const struct group *gr;
 
 	*ret_id = UINT32_MAX;
-	if (tag != TAG_USER && tag != TAG_GROUP)
+	if (tag != ACL_USER && tag != ACL_GROUP)
 		return 0;
 	if (id >= 0) {
 		*ret_id = (uint32_t)id;
@@ -70,8 +65,8 @@ static int find_id(uint16_t tag, const char *name, int id, uint32_t *ret_id)
 	}
 	if (!name || !*name)
 		return -ENOENT;
-	pw = tag == TAG_USER ? getpwnam(name) : NULL;
-	gr = tag == TAG_GROUP ? getgrnam(name) : NULL;
+	pw = tag == ACL_USER ? getpwnam(name) : NULL;
+	gr = tag == ACL_GROUP ? getgrnam(name) : NULL;
 	if (pw)
 		*ret_id = pw->pw_uid;
 	if (gr)
@@ -155,18 +150,18 @@ bool tar_acl_is_sound(const void *value, size_t len)
 		const struct acl_entry x = {.tag = bytes_load_u16(p + at),
 					    .perm = bytes_load_u16(p + at + 2),
 					    .id = bytes_load_u32(p + at + 4)};
-		const bool named = x.tag == TAG_USER || x.tag == TAG_GROUP;
+		const bool named = x.tag == ACL_USER || x.tag == ACL_GROUP;
 
 		if (x.perm > 7 || x.tag < last.tag || !x.tag ||
-		    x.tag > TAG_OTHER || (x.tag & (x.tag - 1)) ||
+		    x.tag > ACL_OTHER || (x.tag & (x.tag - 1)) ||
 		    (x.tag == last.tag && (!named || x.id <= last.id)))
 			return false;
 		seen |= x.tag;
 		last = x;
 	}
-	return (seen & TAG_USER_OBJ) && (seen & TAG_GROUP_OBJ) &&
-	       (seen & TAG_OTHER) &&
-	       (!(seen & (TAG_USER | TAG_GROUP)) || (seen & TAG_MASK));
+	return (seen & ACL_USER_OBJ) && (seen & ACL_GROUP_OBJ) &&
+	       (seen & ACL_OTHER) &&
+	       (!(seen & (ACL_USER | ACL_GROUP)) || (seen & ACL_MASK));
 }
 
 uint32_t tar_acl_mode(const void *value, size_t len, uint32_t mode)
@@ -179,14 +174,14 @@ uint32_t tar_acl_mode(const void *value, size_t len, uint32_t mode)
 		const uint32_t perm = bytes_load_u16(p + at + 2) & 7;
 
 		switch (bytes_load_u16(p + at)) {
-		case TAG_USER_OBJ:
+		case ACL_USER_OBJ:
 			user = perm;
 			break;
-		case TAG_GROUP_OBJ:
-		case TAG_MASK:
+		case ACL_GROUP_OBJ:
+		case ACL_MASK:
 			group = perm;
 			break;
-		case TAG_OTHER:
+		case ACL_OTHER:
 			other = perm;
 			break;
 		default:
