@@ -438,12 +438,18 @@ def cuts(size, end):
     return [*range(512, end + 1, step), 1, 511, 513, end - 1, end, size // 3]
 
 
+def taken_out(store, tree):
+    """Its archive, and the id, when the store has nothing of it any more."""
+    store.load(tree)
+    whole = store.folder / "1.tar"
+    snapshot = store.run("export", "base", "--tar", whole).out.strip()
+    store.run("rm", "base")
+    store.run("gc")
+    return whole, snapshot
+
+
 def test_truncated_anywhere(plain, tree):
-    plain.load(tree)
-    whole = plain.folder / "1.tar"
-    snapshot = plain.run("export", "base", "--tar", whole).out.strip()
-    plain.run("rm", "base")
-    plain.run("gc")
+    whole, snapshot = taken_out(plain, tree)
     data = whole.read_bytes()
     before = store_state(plain.path)
     part = plain.folder / "part.tar"
@@ -463,11 +469,7 @@ def test_truncated_anywhere(plain, tree):
 def test_killed_half_way(plain, tree):
     """What a killed import stored is garbage for gc, and nothing else."""
     (tree / "big").write_bytes(os.urandom(8 << 20))
-    plain.load(tree)
-    whole = plain.folder / "1.tar"
-    snapshot = plain.run("export", "base", "--tar", whole).out.strip()
-    plain.run("rm", "base")
-    plain.run("gc")
+    whole, snapshot = taken_out(plain, tree)
     data = whole.read_bytes()
     for n in (0, 1000, 1 << 20, len(data) - 2048):
         p = subprocess.Popen([binary(), "import", "--tar", "-"],
