@@ -299,7 +299,8 @@ def test_umount_leaves_nobody_who_hands_on(box):
                 name_of(p) == "cowfs-log" and
                 str(box.path) in environ_of(p)]
 
-    assert len(handing_on()) == 5
+    # Each has its name a moment after its run has returned.
+    wait_until(lambda: len(handing_on()) == 5, 5, "who hands on")
     box.run("umount", "e")
     assert handing_on() == []
     for child in children:
