@@ -37,6 +37,9 @@ def parse(doc):
                     metavar="DIR")
     ap.add_argument("--scratch", metavar="DIR",
                     help="on the disk to measure, 40 GB free for --full")
+    ap.add_argument("--in-place", action="store_true",
+                    help="on the file system of that folder, not on an ext4 "
+                    "in a file")
     ap.add_argument("--rounds", type=int, help="instead of the usual")
     ap.add_argument("--trees", help="some of small,file,root,medium,large")
     ap.add_argument("--only", metavar="REGEX", help="these works")
@@ -92,7 +95,7 @@ def inside(args, scratch):
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupted)
     bench = rounds.Bench(args, scratch, environment())
-    machine = report.machine(scratch)
+    machine = report.machine(bench.scratch)
     code = 0
     try:
         bench.start()
@@ -145,8 +148,12 @@ def main(doc):
         if not shutil.which(program):
             print(f"bench/run: needs {program}", file=sys.stderr)
             return 2
-    scratch = pathlib.Path(tempfile.mkdtemp(prefix="cowfs-bench-",
-                                            dir=args.scratch))
+    try:
+        scratch = pathlib.Path(tempfile.mkdtemp(prefix="cowfs-bench-",
+                                                dir=args.scratch))
+    except OSError as e:
+        print(f"bench/run: --scratch: {e}", file=sys.stderr)
+        return 2
     scratch.chmod(0o755)
     try:
         code = around(scratch)

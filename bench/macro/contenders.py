@@ -116,8 +116,8 @@ class OnDisk(Contender):
 
     def __init__(self, bench):
         super().__init__(bench)
-        image = bench.scratch / f"{self.top.name}.img"
-        self.disk = Disk(self.kind, image, self.top, bench.room // 2)
+        image = bench.images / f"{self.top.name}.img"
+        self.disk = Disk(self.kind, image, self.top, bench.room)
 
     def used(self):
         return self.disk.used()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""disks.py - a file system of a kind, in a sparse file.
+"""disks.py - a file system of a kind, in a file.
 
 Mounted in the name space of the run, the loop device is freed by the kernel
 with the mount: nothing is left even when the run is killed.
@@ -7,14 +7,21 @@ with the mount: nothing is left even when the run is killed.
 import os
 import subprocess
 
-OPTIONS = {"xfs": ["-q", "-m", "reflink=1"], "btrfs": ["-q"]}
+OPTIONS = {"xfs": ["-q", "-m", "reflink=1"], "btrfs": ["-q"],
+           "ext4": ["-q", "-F", "-m", "0", "-E",
+                    "lazy_itable_init=0,lazy_journal_init=0"]}
 
 
 class Disk:
-    def __init__(self, kind, image, point, room):
+    """Sparse, or with all its blocks reserved: then it is full when it says
+    so, not when the disk below is."""
+
+    def __init__(self, kind, image, point, room, reserve=False):
         self.kind, self.image, self.point = kind, image, point
         with open(image, "wb") as f:
             f.truncate(max(room, 1 << 30))
+            if reserve:
+                os.posix_fallocate(f.fileno(), 0, max(room, 1 << 30))
         subprocess.run([f"mkfs.{kind}", *OPTIONS[kind], image], check=True,
                        stdout=subprocess.DEVNULL, timeout=120)
         self.mount()

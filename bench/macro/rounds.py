@@ -14,6 +14,7 @@ import time
 from macro import contenders, stats, trees, works
 from macro import durable, life  # noqa: F401, their works are in the list
 from macro.child import Failed, Hangs, lacking
+from macro.disks import Disk
 from macro.works import Place
 
 # Of a full and of a quick run. SLOW: seconds, of longer works ENOUGH rounds are
@@ -22,23 +23,30 @@ from macro.works import Place
 SLOW, ENOUGH, MOST, BUDGET = range(4)
 FULL = (5, 3, 120, 5000)
 QUICK = (1, 1, 10, 120)
+ROOM = (40 << 30, 6 << 30)  # bytes of the disk for a full and a quick run
 SHORT, OFTEN = .2, 3  # seconds; what is shorter is done so often in a round
 
 
 class Bench:
     """The run: its folder, what was found, what was left out, what failed."""
 
-    def __init__(self, args, scratch, env):
-        self.args, self.scratch, self.env = args, scratch, dict(env)
+    def __init__(self, args, folder, env):
+        self.args, self.env = args, dict(env)
         self.limit, self.null = args.limit, args.null
-        st = os.statvfs(scratch)
-        self.room = st.f_bavail * st.f_frsize
+        self.images = self.scratch = folder
+        st = os.statvfs(folder)
+        self.room = st.f_bavail * st.f_frsize // 2
+        if os.geteuid() == 0 and not args.in_place:
+            # Like the other file systems that take part: in a file.
+            self.scratch = folder / "disk"
+            Disk("ext4", folder / "ext4.img", self.scratch,
+                 min(self.room, ROOM[args.quick]), reserve=True)
         self.found = {}     # (tree, work, contender): values
         self.left_out = []  # (who, why)
         self.failed = {}    # (tree, work, contender): why
         self.skip = set()   # of the same keys: would take too long
         self.gone = set()   # names of contenders that hung
-        self.tmp = scratch / "tmp"
+        self.tmp = self.scratch / "tmp"
         self.tmp.mkdir()
         self.tmp.chmod(0o1777)
         self.env.update(
