@@ -20,9 +20,10 @@ import real
 
 from macro import BENCH, child, report, rounds
 
-# (tree, rounds)
-QUICK = (("root", 3), ("file", 3), ("small", 3))
-FULL = (("file", 5), ("root", 5), ("small", 5), ("large", 3), ("medium", 3))
+# (tree, rounds, part of the budget that may be used when it ends)
+QUICK = (("root", 3, 1), ("file", 3, 1), ("small", 3, 1))
+FULL = (("file", 5, 1), ("root", 5, 1), ("small", 5, .35), ("large", 3, .7),
+        ("medium", 3, 1))
 INSIDE = "COWFS_BENCH_INSIDE"
 PATIENCE = 60  # seconds for an interrupted run to clear away
 
@@ -65,9 +66,9 @@ def null_beside(cowfs):
 
 
 def plan(args):
-    for name, count in QUICK if args.quick else FULL:
+    for name, count, part in QUICK if args.quick else FULL:
         if not args.trees or name in args.trees.split(","):
-            yield name, args.rounds or count
+            yield name, args.rounds or count, 1 if args.trees else part
 
 
 class Interrupted(BaseException):
@@ -99,8 +100,8 @@ def inside(args, scratch):
     code = 0
     try:
         bench.start()
-        for name, count in plan(args):
-            bench.measure(name, count)
+        for name, count, part in plan(args):
+            bench.measure(name, count, part)
     except Interrupted:
         code = 130
     finally:

@@ -21,7 +21,7 @@ from macro.works import Place
 # enough; MOST: seconds that 20 environments may be expected to take; BUDGET:
 # seconds after which no further work is begun.
 SLOW, ENOUGH, MOST, BUDGET = range(4)
-FULL = (5, 3, 120, 5000)
+FULL = (2, 3, 120, 5000)
 QUICK = (1, 1, 10, 120)
 ROOM = (40 << 30, 6 << 30)  # bytes of the disk for a full and a quick run
 SHORT, OFTEN = .2, 3  # seconds; what is shorter is done so often in a round
@@ -92,8 +92,8 @@ class Bench:
                 if w.suits(tree, contender, self.args.quick) and
                 chosen(w.name, self.args.only)]
 
-    def measure(self, name, rounds):
-        """All rounds with a tree."""
+    def measure(self, name, rounds, part):
+        """All rounds with a tree; no further one after a part of the time."""
         if self.late():
             self.note(f"{name} tree", "left out: no time is left")
             return
@@ -106,7 +106,7 @@ class Bench:
                  self.works_of(tree, c) and
                  self.prepared(tree, c)]
         for i in range(rounds):
-            if self.late():
+            if self.late(part if i else 1):
                 self.note(f"{name} tree", f"{i} of {rounds} rounds: no time "
                           "is left")
                 break
@@ -179,8 +179,8 @@ class Bench:
         except (OSError, subprocess.SubprocessError) as e:
             self.note(contender.name, f"cannot be cleared away: {e}")
 
-    def late(self):
-        return time.monotonic() - self.began > (
+    def late(self, part=1):
+        return time.monotonic() - self.began > part * (
             self.args.budget or self.mode[BUDGET])
 
     # -- one turn of one contender ----------------------------------------
@@ -207,9 +207,10 @@ class Bench:
         if key in self.failed or key in self.skip:
             return False
         values = self.found.get(key, [])
-        if len(values) >= self.mode[ENOUGH] and (
-                w.unit == "B" or min(values) > self.mode[SLOW]):
-            return False  # bytes are the same each time
+        if values and w.unit == "B":
+            return False  # they are the same each time
+        if len(values) >= self.mode[ENOUGH] and min(values) > self.mode[SLOW]:
+            return False
         if w.name.startswith(("20 at once", "disk used by 20")):
             one = self.found.get((tree.name, "create", contender.name))
             if one and min(one) * life.MANY > self.mode[MOST]:
