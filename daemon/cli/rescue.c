@@ -5,15 +5,16 @@
  *   a private view of the environment, on a connection of its own: it ends with
  *   this process, whatever becomes of it;
  *   what git ignores there, and what of that is left out;
- *   the store's part, by the server, whole and read back;
- *   the origin's part, by libgit2 in this process, through the view;
+ *   the store's part, by the server, whole and read back; meanwhile the objects
+ *   of the origin's part, by libgit2 in this process, through the view;
+ *   the ref of the origin's part;
  *   then the server destroys, if the environment is still what was rescued.
  *
  * What is left out only ever makes the rescue smaller, so where git's rules
  * cannot be read nothing is. And the store's part alone is a rescue: an origin
  * that is gone, full or broken is told and costs nothing.
  *
- * The store is open in this process for the origin's part alone, since a
+ * The store is open in this process only while a request is answered, since a
  * connection that has to be made again may fork.
  */
 #include "cli/rescue.h"
@@ -40,8 +41,11 @@ struct saving {
 	struct gitchanges changes;
 	struct rescued *ret;
 	struct view view;
+	struct gitwork work;
+	struct gitrescue *git;
+	struct diag diag;	    /* of the origin's part */
+	int gathered;		    /* 0, or why there is no origin's part */
 	char commit[GIT_HEX_BYTES]; /* the origin's; "": none */
-	struct oid base;
 };
 
 void rescued_fini(struct rescued *r)
@@ -83,8 +87,22 @@ static int choose(struct saving *s, struct buf *list)
 	return r == -ENOMEM ? r : 0;
 }
 
-/* --- the store's part ---------------------------------------------------- */
+/* --- the origin's part --------------------------------------------------- */
 
+static int gather(struct saving *s)
+{
+	_cleanup_store_ struct store *store = NULL;
+	int r = store_open(s->c->store, 0, &s->diag, &store);
+
+	if (r < 0)
+		return r;
+	s->work.store = store;
+	r = gitrescue_gather(&s->work, &s->diag, &s->git);
+	s->work.store = NULL;
+	return r;
+}
+
+/* "": what is empty cannot be told from what is missing. */
 static void read_str(const struct msg *m, enum ctl_tag tag, char *s,
 		     size_t size)
 {
@@ -92,23 +110,58 @@ static void read_str(const struct msg *m, enum ctl_tag tag, char *s,
 		s[0] = '\0';
 }
 
+/* The server says what the environment stands on, and freezes. */
+static int take_base(void *ctx, const struct msg *row)
+{
+	struct saving *s = ctx;
+	char hex[OID_HEX + 1];
+
+	read_str(row, CTL_TAG_SNAPSHOT, hex, sizeof hex);
+	read_str(row, CTL_TAG_GIT_DIR, s->ret->git_dir, sizeof s->ret->git_dir);
+	if (oid_from_hex(hex, &s->work.snapshot) < 0)
+		return -EPROTO;
+	if (s->ret->git_dir[0])
+		s->gathered = gather(s);
+	return 0;
+}
+
+/* Whatever goes wrong here, the store has all of it. */
+static void try_git(struct saving *s)
+{
+	char message[RESCUE_MESSAGE_BYTES];
+	const char *line;
+	int r = s->gathered;
+
+	if (!s->ret->git_ref[0])
+		return;
+	rescue_message(s->env, s->ret->name, message);
+	if (r == 0)
+		r = s->git ? gitrescue_publish(s->git, s->ret->git_ref, message,
+					       s->commit)
+			   : -EPROTO;
+	s->ret->in_git = r == 0;
+	if (r < 0)
+		s->commit[0] = '\0';
+	line = diag_line(&s->diag, 0);
+	if (r < 0)
+		diag_add(&s->ret->notes,
+			 "not in the origin, the store alone has it: %s",
+			 line ? line : err_text(r));
+	for (size_t i = r < 0; (line = diag_line(&s->diag, i)); i++)
+		diag_add(&s->ret->notes, "%s", line);
+}
+
+/* --- the store's part ---------------------------------------------------- */
+
 static int take_answer(struct saving *s, const struct msg *done)
 {
 	struct rescued *r = s->ret;
-	char hex[OID_HEX + 1];
 	size_t n;
-	const uint8_t *p = msg_get(done, CTL_TAG_SNAPSHOT, 1, &n);
+	const uint8_t *p;
 
 	read_str(done, CTL_TAG_RESCUE, r->name, sizeof r->name);
-	read_str(done, CTL_TAG_GIT_DIR, r->git_dir, sizeof r->git_dir);
 	read_str(done, CTL_TAG_GIT_REF, r->git_ref, sizeof r->git_ref);
-	if (p && n == OID_HEX) {
-		memcpy(hex, p, n);
-		hex[n] = '\0';
-		if (oid_from_hex(hex, &s->base) < 0)
-			p = NULL;
-	}
-	if (!r->name[0] || !p || n != OID_HEX)
+	if (!r->name[0])
 		return call_fail(s->c, CODE_FAILED, "%s: server: %s; kept",
 				 s->env, err_text(-EPROTO));
 	p = msg_get(done, CTL_TAG_LEFT, 0, &n);
@@ -129,51 +182,8 @@ static int freeze(struct saving *s)
 	msg_put_u64(&request, CTL_TAG_COUNT, s->changes.count);
 	if (list.len)
 		msg_put(&request, CTL_TAG_LEFT, list.data, list.len);
-	r = remote_call(s->c, s->fd, &request, NULL, NULL, &done);
+	r = remote_call(s->c, s->fd, &request, take_base, s, &done);
 	return r ? r : take_answer(s, &done);
-}
-
-/* --- the origin's part --------------------------------------------------- */
-
-static int write_git(struct saving *s, struct diag *diag)
-{
-	_cleanup_store_ struct store *store = NULL;
-	struct gitwork work = {.origin = s->ret->git_dir,
-			       .view = s->view.path,
-			       .env = s->env,
-			       .snapshot = s->base,
-			       .changes = &s->changes};
-	char message[RESCUE_MESSAGE_BYTES];
-	int r = store_open(s->c->store, 0, diag, &store);
-
-	if (r < 0)
-		return r;
-	work.store = store;
-	rescue_message(s->env, s->ret->name, message);
-	return gitrescue_write(&work, s->ret->git_ref, message, diag,
-			       s->commit);
-}
-
-/* Whatever goes wrong here, the store has all of it. */
-static void try_git(struct saving *s)
-{
-	_cleanup_diag_ struct diag diag = {0};
-	const char *line;
-	int r;
-
-	if (!s->ret->git_ref[0])
-		return;
-	r = write_git(s, &diag);
-	s->ret->in_git = r == 0;
-	if (r < 0)
-		s->commit[0] = '\0';
-	line = diag_line(&diag, 0);
-	if (r < 0)
-		diag_add(&s->ret->notes,
-			 "not in the origin, the store alone has it: %s",
-			 line ? line : err_text(r));
-	for (size_t i = r < 0; (line = diag_line(&diag, i)); i++)
-		diag_add(&s->ret->notes, "%s", line);
 }
 
 /* --- the end ------------------------------------------------------------- */
@@ -190,6 +200,37 @@ static int destroy(struct saving *s)
 	return remote_call(s->c, s->fd, &request, NULL, NULL, &done);
 }
 
+static void saving_free(struct saving *s)
+{
+	gitrescue_close(s->git);
+	view_close(&s->view);
+	gitchanges_fini(&s->changes);
+	diag_fini(&s->diag);
+	free(s);
+}
+
+static int save(struct saving *s)
+{
+	int r = changes_fetch(s->c, s->fd, s->env, &s->changes);
+
+	if (!r)
+		r = view_open(s->c, s->env, &s->view);
+	if (r)
+		return r;
+	s->work = (struct gitwork){.origin = s->ret->git_dir,
+				   .view = s->view.path,
+				   .env = s->env,
+				   .changes = &s->changes};
+	s->ret->changes = s->changes.count;
+	r = freeze(s);
+	if (r)
+		return r;
+	try_git(s);
+	gitrescue_closep(&s->git); /* it looks at the view */
+	view_close(&s->view);
+	return destroy(s);
+}
+
 int rescue_env(const struct call *c, int *fd, const char *env,
 	       const struct leave_policy *policy, struct rescued *ret)
 {
@@ -203,19 +244,8 @@ int rescue_env(const struct call *c, int *fd, const char *env,
 	s->env = env;
 	s->policy = policy;
 	s->ret = ret;
-	r = changes_fetch(c, fd, env, &s->changes);
-	if (!r)
-		r = view_open(s->c, s->env, &s->view);
-	if (!r)
-		r = freeze(s);
-	if (!r)
-		try_git(s);
-	view_close(&s->view);
-	ret->changes = s->changes.count;
-	if (!r)
-		r = destroy(s);
-	gitchanges_fini(&s->changes);
-	free(s);
+	r = save(s);
+	saving_free(s);
 	return r;
 }
 

@@ -30,6 +30,7 @@ enum {
 	RECORD_BYTES = 96, /* of a name, which is a label */
 	REF_BYTES = 128,
 	COMMIT_BYTES = 128,
+	SEND_TIMEOUT_MS = 5000,
 };
 
 #define REF_PREFIX "refs/cowfs/rescue/"
@@ -37,6 +38,7 @@ enum {
 /* What a rescue is made from. */
 struct making {
 	struct server *s;
+	const struct ctl_peer *peer;
 	const char *env;
 	struct env_info info;
 	struct env_mark mark;
@@ -188,6 +190,19 @@ static int put_record(struct making *m)
 
 /* --- freezing ------------------------------------------------------------ */
 
+/* The client gathers the origin's part meanwhile. */
+static int tell_base(const struct making *m)
+{
+	_cleanup_msg_ struct msg row = {0};
+	char hex[OID_HEX + 1];
+
+	oid_to_hex(&m->info.snapshot, hex);
+	msg_begin(&row, CTL_ROW);
+	msg_put_str(&row, CTL_TAG_SNAPSHOT, hex);
+	msg_put_str(&row, CTL_TAG_GIT_DIR, m->git_dir);
+	return msg_send(m->peer->fd, &row, SEND_TIMEOUT_MS);
+}
+
 static int freeze_open(struct making *m, struct env *env, struct diag *diag)
 {
 	int r;
@@ -198,6 +213,8 @@ static int freeze_open(struct making *m, struct env *env, struct diag *diag)
 		r = store_snapshot(m->s->store, &m->info.snapshot, take_git_dir,
 				   m);
 	if (r == 0 || r == -ENOENT)
+		r = tell_base(m);
+	if (r == 0)
 		r = env_freeze(env, &m->paths, diag, &m->frozen);
 	if (r == 0) {
 		add_sockets(m);
@@ -234,14 +251,7 @@ static int freeze_acquired(struct making *m, struct envs_entry *entry,
 
 static int freeze_answer(const struct making *m, struct msg *done)
 {
-	char hex[OID_HEX + 1];
-
-	oid_to_hex(&m->frozen.snapshot, hex);
 	msg_put_str(done, CTL_TAG_RESCUE, m->name);
-	msg_put_str(done, CTL_TAG_SNAPSHOT, hex);
-	oid_to_hex(&m->info.snapshot, hex);
-	msg_put_str(done, CTL_TAG_SNAPSHOT, hex);
-	msg_put_str(done, CTL_TAG_GIT_DIR, m->git_dir);
 	msg_put_str(done, CTL_TAG_GIT_REF, m->ref);
 	msg_put(done, CTL_TAG_LEFT, m->left.data, m->left.len);
 	log_info("%s: rescued as %s", m->env, m->name);
@@ -259,6 +269,7 @@ int freeze_handle(struct server *s, const struct ctl_peer *peer,
 	if (!m)
 		return -ENOMEM;
 	m->s = s;
+	m->peer = peer;
 	m->frozen.pin = -1;
 	m->files = msg_get_u64(request, CTL_TAG_COUNT, 0);
 	r = read_left(m, request);

@@ -21,23 +21,31 @@
 #include "git/sign_int.h"
 #include "git/tip_int.h"
 
-struct rescue {
-	const char *ref;
-	const char *message;
+struct gitrescue {
 	struct gittip tip;
 	git_signature *who;
 	git_oid staged; /* the index as a tree */
 	git_oid files;
-	git_oid commit;
+	git_oid parents[2]; /* HEAD if there is one, and the state */
+	size_t parent_count;
 };
 
-static void rescue_fini(struct rescue *s)
+void gitrescue_close(struct gitrescue *g)
 {
-	gittip_close(&s->tip);
-	git_signature_free(s->who);
+	if (!g)
+		return;
+	gittip_close(&g->tip);
+	git_signature_free(g->who);
+	free(g);
 }
 
-static int put_commit(struct rescue *s, const struct gitcommit *c,
+void gitrescue_closep(struct gitrescue **g)
+{
+	gitrescue_close(*g);
+	*g = NULL;
+}
+
+static int put_commit(struct gitrescue *s, const struct gitcommit *c,
 		      git_oid *ret_id)
 {
 	_cleanup_buf_ struct buf bytes = {0};
@@ -51,7 +59,7 @@ static int put_commit(struct rescue *s, const struct gitcommit *c,
 }
 
 /* The commit of what is not files; its tree is made of what was kept. */
-static int put_state(struct rescue *s, struct gitkeep *k, git_oid *ret_id)
+static int put_state(struct gitrescue *s, struct gitkeep *k, git_oid *ret_id)
 {
 	struct gitcommit c = {
 		.author = s->who,
@@ -80,18 +88,13 @@ static int put_state(struct rescue *s, struct gitkeep *k, git_oid *ret_id)
 	return r;
 }
 
-static int gather(struct rescue *s)
+static int gather(struct gitrescue *s)
 {
 	_cleanup_gitkeep_ struct gitkeep k = {.tip = &s->tip};
-	git_oid parents[2];
-	struct gitcommit c = {
-		.parents = parents,
-		.author = s->who,
-		.committer = s->who,
-		.message = s->message,
-	};
-	int r = gittip_index(&s->tip, &s->staged);
+	int r = gitsign_default(s->tip.odb.view, "COMMITTER", &s->who);
 
+	if (r == 0)
+		r = gittip_index(&s->tip, &s->staged);
 	if (r == 0)
 		r = gittip_files(&s->tip, &s->files);
 	if (r == 0)
@@ -99,40 +102,47 @@ static int gather(struct rescue *s)
 	if (r < 0)
 		return r;
 	if (k.has_head)
-		parents[c.parent_count++] = k.head;
-	c.tree = s->files;
-	r = put_state(s, &k, &parents[c.parent_count]);
-	c.parent_count++;
-	return r < 0 ? r : put_commit(s, &c, &s->commit);
+		s->parents[s->parent_count++] = k.head;
+	r = put_state(s, &k, &s->parents[s->parent_count]);
+	s->parent_count++;
+	return r;
+}
+
+int gitrescue_gather(const struct gitwork *work, struct diag *diag,
+		     struct gitrescue **ret)
+{
+	_cleanup_gitrescue_ struct gitrescue *s = calloc(1, sizeof *s);
+	int r = s ? gittip_open(&s->tip, work, diag, diag) : -ENOMEM;
+
+	if (r == 0)
+		r = gather(s);
+	if (r == 0)
+		*ret = TAKE_PTR(s);
+	return r;
 }
 
 /* Sets the ref, and looks. */
-static int set_ref(struct rescue *s)
+static int set_ref(struct gitodb *o, const struct gitref_move *move)
 {
-	const struct gitref_move move = {
-		.ref = s->ref,
-		.to = &s->commit,
-		.who = s->who,
-		.why = "cowfs rescue",
-	};
-	struct gitodb *o = &s->tip.odb;
 	git_oid now;
-	int r = gitref_set(o->origin, &move, o->diag);
+	int r = gitref_set(o->origin, move, o->diag);
 
 	if (r == 0)
-		r = gitref_find(o->origin, s->ref, o->diag, &now);
+		r = gitref_find(o->origin, move->ref, o->diag, &now);
 	if (r < 0)
 		return r;
-	if (r || !git_oid_equal(&now, &s->commit))
+	if (r || !git_oid_equal(&now, move->to))
 		return diag_fail(o->diag, -EIO,
-				 "%s: it is not what was written", s->ref);
+				 "%s: it is not what was written", move->ref);
 	return 0;
 }
 
-static int publish(struct rescue *s)
+static int publish(struct gitrescue *s, const char *ref, const git_oid *commit)
 {
+	const struct gitref_move there = {
+		.ref = ref, .to = commit, .who = s->who, .why = "cowfs rescue"};
 	const struct gitref_move back = {
-		.ref = s->ref, .from = &s->commit, .who = s->who, .why = ""};
+		.ref = ref, .from = commit, .who = s->who, .why = ""};
 	struct gitodb *o = &s->tip.odb;
 	int r = gitodb_finish(o);
 
@@ -140,7 +150,7 @@ static int publish(struct rescue *s)
 		r = gitodb_verify(o);
 	if (r < 0)
 		return r;
-	r = set_ref(s);
+	r = set_ref(o, &there);
 	if (r == 0)
 		gitodb_release(o);
 	else /* what failed must not leave a ref that nobody knows */
@@ -148,29 +158,30 @@ static int publish(struct rescue *s)
 	return r;
 }
 
-int gitrescue_write(const struct gitwork *work, const char *ref,
-		    const char *message, struct diag *diag,
-		    char ret_commit[GIT_HEX_BYTES])
+int gitrescue_publish(struct gitrescue *g, const char *ref, const char *message,
+		      char ret_commit[GIT_HEX_BYTES])
 {
-	_cleanup_(rescue_fini) struct rescue s = {.ref = ref,
-						  .message = message};
-	git_oid there;
-	int r = gittip_open(&s.tip, work, diag, diag);
+	const struct gitcommit c = {
+		.tree = g->files,
+		.parents = g->parents,
+		.parent_count = g->parent_count,
+		.author = g->who,
+		.committer = g->who,
+		.message = message,
+	};
+	struct diag *diag = g->tip.odb.diag;
+	git_oid commit, there;
+	int r = gitref_find(g->tip.odb.origin, ref, diag, &there);
 
-	if (r < 0)
-		return r;
-	r = gitref_find(s.tip.odb.origin, ref, diag, &there);
 	if (r == 0)
 		return diag_fail(diag, -EEXIST, "%s: there is one already",
 				 ref);
 	if (r == 1)
-		r = gitsign_default(s.tip.odb.view, "COMMITTER", &s.who);
+		r = put_commit(g, &c, &commit);
 	if (r == 0)
-		r = gather(&s);
+		r = publish(g, ref, &commit);
 	if (r == 0)
-		r = publish(&s);
-	if (r == 0)
-		git_oid_tostr(ret_commit, GIT_HEX_BYTES, &s.commit);
+		git_oid_tostr(ret_commit, GIT_HEX_BYTES, &commit);
 	return r;
 }
 

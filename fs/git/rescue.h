@@ -19,7 +19,7 @@
  *
  * Contract
  *   Ownership   everything stays the caller's
- *   Durability  gitrescue_write: synced, and read back, before the ref moves
+ *   Durability  gitrescue_publish: synced, and read back, before the ref moves
  *   Threads     one; in the command's process
  *   Errors      -ENOENT: no repository in the environment, or the origin is
  *               gone; -EROFS, -ENOSPC, -EACCES: of the origin; -EFSCORRUPTED:
@@ -32,11 +32,21 @@
 #include "base/diag.h"
 #include "git/work.h"
 
-/* Writes it, verifies it by reading back, and sets the ref (which must not
- * exist: -EEXIST). Notes in diag say what git cannot hold. */
-_must_check_ int gitrescue_write(const struct gitwork *work, const char *ref,
-				 const char *message, struct diag *diag,
-				 char ret_commit[GIT_HEX_BYTES]);
+/* What is written already, but that no ref leads to yet. diag and all of work
+ * but its store must live as long. */
+struct gitrescue;
+/* Gathers the objects. Notes in diag say what git cannot hold. */
+_must_check_ int gitrescue_gather(const struct gitwork *work, struct diag *diag,
+				  struct gitrescue **ret);
+/* Writes the commit, verifies all by reading it back, and sets the ref (which
+ * must not exist: -EEXIST). Once. */
+_must_check_ int gitrescue_publish(struct gitrescue *g, const char *ref,
+				   const char *message,
+				   char ret_commit[GIT_HEX_BYTES]);
+void gitrescue_close(struct gitrescue *g); /* or NULL */
+void gitrescue_closep(struct gitrescue **g);
+#define _cleanup_gitrescue_ _cleanup_(gitrescue_closep)
+
 /* Finds where the ref is, for who does not know: the commit must have that
  * message. 1: there is none, or it is another's. */
 _must_check_ int gitrescue_find(const char *origin, const char *ref,

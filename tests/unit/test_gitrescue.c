@@ -65,11 +65,13 @@ static int rescue(void **state, char commit[GIT_HEX_BYTES])
 	static const char *const paths[] = {"f1", "f3", "new", "new.o"};
 	_cleanup_gitchanges_ struct gitchanges changes = {0};
 	_cleanup_diag_ struct diag diag = {0};
+	_cleanup_gitrescue_ struct gitrescue *g = NULL;
 	char origin[64], view[64];
 	const struct gitwork work = {.origin = origin,
 				     .view = view,
 				     .env = "e",
 				     .changes = &changes};
+	int r;
 
 	(void)snprintf(origin, sizeof origin, "%s/o/.git", (char *)*state);
 	(void)snprintf(view, sizeof view, "%s/e", (char *)*state);
@@ -80,7 +82,8 @@ static int rescue(void **state, char commit[GIT_HEX_BYTES])
 
 		assert_int_equal(gitchanges_add(&changes, &row), 0);
 	}
-	return gitrescue_write(&work, ref, "message\n", &diag, commit);
+	r = gitrescue_gather(&work, &diag, &g);
+	return r ? r : gitrescue_publish(g, ref, "message\n", commit);
 }
 
 static int drop(void **state, const char *commit)
