@@ -20,7 +20,8 @@ import pytest
 import mountpoint
 import residue
 from gitrepo import GIT, git
-from shop import AGENTS, PYTHON, apart, shop, store, variables  # noqa: F401
+from shop import (AGENTS, PYTHON, apart, project, shop, store,  # noqa: F401
+                  variables)
 
 KILLED, FULL, UNMOUNTED = 3, 4, 2
 ALL = range(5)
@@ -214,6 +215,32 @@ def test_twenty_small_ones(small, cowfs):
     cowfs.run("daemon", "stop")
     residue.assert_as_before(before)
     assert cowfs.run("doctor").lines()[-1] == "0 problems"
+
+
+# All of node_modules anew, from the packages in the environment's own cache.
+NPM_CI = r"""
+mv node_modules before
+npm ci --offline --no-audit --no-fund --loglevel error
+diff -rq --no-dereference -x .package-lock.json before node_modules
+npm test --silent -- -t rates
+"""
+
+
+@pytest.mark.tree
+@pytest.mark.long
+def test_five_install_all_at_once(store):  # noqa: F811
+    store.run("import", "--cache", f"npm={project.cache_folder() / 'npm'}",
+              limit=240)
+
+    def install(n):
+        store.mount("base", name(n))
+        store.run("run", *OPTIONS, name(n), "--", "sh", "-ec", NPM_CI,
+                  limit=600)
+
+    together(install)
+    for n in ALL:
+        store.run("umount", name(n), "--discard")
+    assert store.run("doctor").lines()[-1] == "0 problems"
 
 
 def test_the_lists_are_not_blind(as_root, tmp_path):
