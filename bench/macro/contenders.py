@@ -20,6 +20,7 @@ class Contender:
     quick = {"work", "life", "cold", "container", "box"}  # of those
     deps = ""   # what a fresh environment needs before a test can run
     big = True  # can have the large tree and the 1 GiB file
+    works_in = None  # trees of its works, all when None
     without = ()  # names of works
     ended = None  # what destroy took, of the last create
     # Whether it has all: a look at it is enough, find is a work of its own.
@@ -144,6 +145,7 @@ class XfsReflink(OnDisk):
     create = 'cp -a --reflink=always "$BASE" "$AT"'
     destroy = 'rm -rf "$AT"'
     takes = {"work", "life", "cold", "container"}
+    works_in = ("file",)
     quick = set()
 
 

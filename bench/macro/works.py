@@ -26,6 +26,9 @@ class Work:
             contender.takes
         if self.name.endswith(", cold") and os.geteuid():
             return False  # only root may drop caches
+        if self.group == "work" and contender.works_in is not None and \
+                tree.name not in contender.works_in:
+            return False
         return (self.group in takes and (self.quick or not quick) and
                 self.needs <= tree.has and
                 (not self.sizes or tree.name in self.sizes) and
