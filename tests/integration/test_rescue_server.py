@@ -11,7 +11,8 @@ from helpers import wait_until
 from test_rescue import envs, rescues
 
 UMOUNT, STOP, VIEW, FREEZE, ROW, DONE = 3, 7, 9, 10, 64, 65
-CODE, LINE, NAME, PATH, SNAPSHOT, COUNT, RESCUE, LEFT = 1, 2, 3, 4, 6, 13, 40, 41
+CODE, LINE, NAME, PATH, SNAPSHOT, COUNT = 1, 2, 3, 4, 6, 13
+GIT_DIR, RESCUE, LEFT = 37, 40, 41
 
 
 def text(value):
@@ -52,10 +53,13 @@ class Door:
         return body[1], fields
 
     def ask(self, verb, *fields):
+        """The code, the fields of DONE, those of each row."""
         self.send(verb, *fields)
-        kind, answer = self.receive()
-        assert kind == DONE
-        return struct.unpack("<Q", answer[CODE][0])[0], answer
+        rows = []
+        while (got := self.receive())[0] == ROW:
+            rows.append(got[1])
+        assert got[0] == DONE
+        return struct.unpack("<Q", got[1][CODE][0])[0], got[1], rows
 
 
 def kept(store, tree, name="e"):
@@ -66,9 +70,11 @@ def kept(store, tree, name="e"):
 
 
 def freeze(door, name="e"):
-    code, answer = door.ask(FREEZE, (NAME, text(name)),
-                            (COUNT, struct.pack("<Q", 1)))
+    code, answer, rows = door.ask(FREEZE, (NAME, text(name)),
+                                  (COUNT, struct.pack("<Q", 1)))
     assert code == 0, answer
+    assert [row[GIT_DIR] for row in rows] == [[b""]]
+    assert len(rows[0][SNAPSHOT][0]) == 48
     return answer[RESCUE][0]
 
 
@@ -78,12 +84,12 @@ def test_a_state_that_was_not_rescued_is_not_destroyed(cowfs, tree):
     rescue = freeze(door)
     cowfs.sh(cowfs.mount("e"), "echo y > other")
     cowfs.run("umount", "e", "--keep")
-    code, answer = door.ask(UMOUNT, (NAME, b"e"), (RESCUE, rescue))
+    code, answer, _ = door.ask(UMOUNT, (NAME, b"e"), (RESCUE, rescue))
     assert code == 4 and b"changed since" in answer[LINE][0], answer
     assert envs(cowfs) == ["e"]
     second = freeze(door)
     assert second != rescue
-    code, answer = door.ask(UMOUNT, (NAME, b"e"), (RESCUE, second))
+    code, answer, _ = door.ask(UMOUNT, (NAME, b"e"), (RESCUE, second))
     assert code == 0 and not envs(cowfs)
     assert len(rescues(cowfs)) == 2
 
@@ -92,10 +98,10 @@ def test_a_rescue_of_another_environment_is_none_of_this(cowfs, tree):
     kept(cowfs, tree)
     kept(cowfs, tree, "f")
     door = Door(cowfs)
-    code, answer = door.ask(UMOUNT, (NAME, b"f"), (RESCUE, freeze(door)))
+    code, answer, _ = door.ask(UMOUNT, (NAME, b"f"), (RESCUE, freeze(door)))
     assert code == 4, answer
     for name in (b"nosuch", b"../../x", b""):
-        code, answer = door.ask(UMOUNT, (NAME, b"f"), (RESCUE, name))
+        code, answer, _ = door.ask(UMOUNT, (NAME, b"f"), (RESCUE, name))
         assert code in (2, 3), answer
     assert sorted(envs(cowfs)) == ["e", "f"]
 
@@ -106,7 +112,7 @@ def test_one_that_is_mounted_is_not_destroyed(cowfs, tree):
     rescue = freeze(door)
     cowfs.mount("e")
     for verb, more in ((UMOUNT, [(RESCUE, rescue)]), (FREEZE, []), (VIEW, [])):
-        code, answer = door.ask(verb, (NAME, b"e"), *more)
+        code, answer, _ = door.ask(verb, (NAME, b"e"), *more)
         assert code == 4 and b"busy" in answer[LINE][0], answer
     assert cowfs.sh(str(cowfs.path / "mnt/e"), "cat new").out == "x\n"
 
@@ -153,7 +159,7 @@ def test_a_view_of_a_snapshot_and_a_client_that_dies(cowfs, tree):
     assert cowfs.sh(path, "cat a.txt").out == "alpha\n"
     door.socket.close()
     wait_until(lambda: not views(cowfs), 10, "the view is gone")
-    code, answer = Door(cowfs).ask(VIEW, (SNAPSHOT, b"nosuch"))
+    code, answer, _ = Door(cowfs).ask(VIEW, (SNAPSHOT, b"nosuch"))
     assert code == 3, answer
     wait_until(lambda: cowfs.run("daemon", "stop", expect=None).code == 0, 10,
                "the server has ended")
