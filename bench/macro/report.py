@@ -13,6 +13,21 @@ from macro import BENCH, contenders, stats, works
 
 BASES = ("native", "cp -a", "bubblewrap", "podman")  # what ratios are of
 
+# The short table: works, and who stands in a column, the first that has a figure.
+GLANCE = (("small", "create"), ("large", "create"), ("small", "destroy"),
+          ("small", "20 at once"), ("small", "disk used by 20"),
+          ("small", "cold start to the first green test"),
+          ("root", "container start to first output"),
+          ("file", "1 byte in a huge file"), ("medium", "git status, warm"),
+          ("medium", "tar, warm"), ("medium", "tar, cold"),
+          ("medium", "untar"), ("small", "jest"), ("small", "npm ci"))
+COLUMNS = (("plain folder, or `cp -a`", ("native", "cp -a")),
+           ("`git worktree`", ("git worktree",)),
+           ("btrfs snapshot", ("btrfs snapshot",)),
+           ("overlayfs", ("overlayfs",)),
+           ("fuse-overlayfs", ("fuse-overlayfs",)),
+           ("podman", ("podman",)), ("cowfs", ("cowfs",)))
+
 
 def words(*argv):
     """What a command prints, in one line; nothing where it cannot."""
@@ -92,6 +107,8 @@ def table(data):
            f"load before {m['load']:.1f}. Medians [middle half] of the rounds "
            "in brackets; x is the ratio to the first of "
            f"{', '.join(BASES)} that has a figure.", ""]
+    if data["mode"] == "full":
+        out += [glance(data)]
     last = None
     for (tree, work), row in grouped(data).items():
         names = [c.name for c in contenders.ALL if any(
@@ -110,6 +127,25 @@ def table(data):
                          ("Left out:", left)):
         if lines:
             out += ["", title, "", *lines]
+    return "\n".join(out) + "\n"
+
+
+def glance(data):
+    """The table of the project's README: medians, the smallest in bold."""
+    rows = grouped(data)
+    out = ["| work | " + " | ".join(title for title, _ in COLUMNS) + " |",
+           "|---" * (len(COLUMNS) + 1) + "|"]
+    for key in GLANCE:
+        row = rows.get(key, {})
+        who = [next((n for n in names if n in row), None)
+               for _, names in COLUMNS]
+        least = min((stats.median(row[n]["values"]) for n in who if n),
+                    default=None)
+        cells = [stats.middle(row[n]["values"], row[n]["unit"]) if n else ""
+                 for n in who]
+        out.append(f"| {', '.join(key)} | " + " | ".join(
+            f"**{c}**" if n and stats.median(row[n]["values"]) == least else c
+            for n, c in zip(who, cells)) + " |")
     return "\n".join(out) + "\n"
 
 

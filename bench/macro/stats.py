@@ -16,14 +16,23 @@ def quartiles(values):
     return low, high
 
 
-def figure(values, unit):
-    """Median, and the middle half in brackets."""
-    middle, (low, high) = median(values), quartiles(values)
+def shown(values, unit):
+    """They as texts of one unit, that of the first; and its name."""
     steps = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1)) \
         if unit == "B" else (("s", 1), ("ms", 1e-3), ("us", 1e-6))
-    name, scale = next((s for s in steps if abs(middle) >= s[1]), steps[-1])
+    name, scale = next((s for s in steps if abs(values[0]) >= s[1]), steps[-1])
+    scaled = [v / scale for v in values]
+    return [f"{v:.0f}" if abs(v) >= 100 else f"{v:.3g}" for v in scaled], name
 
-    def text(v):
-        v /= scale
-        return f"{v:.0f}" if abs(v) >= 100 else f"{v:.3g}"
-    return f"{text(middle)} {name} [{text(low)}, {text(high)}]"
+
+def middle(values, unit):
+    """Median."""
+    (text,), name = shown([median(values)], unit)
+    return f"{text} {name}"
+
+
+def figure(values, unit):
+    """Median, and the middle half in brackets."""
+    (text, low, high), name = shown(
+        [median(values), *quartiles(values)], unit)
+    return f"{text} {name} [{low}, {high}]"
