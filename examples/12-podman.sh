@@ -12,6 +12,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=${1:?ROOT: missing}
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/cowfs-example-XXXXXX")
+state=$(mktemp -d /run/cowfs-example-XXXXXX) # podman takes 50 bytes at most
 export COWFS_STORE=$scratch/store
 clean() {
 	local code=$?
@@ -21,7 +22,7 @@ clean() {
 	cowfs daemon stop || code=1
 	# podman binds its own storage to itself.
 	umount "$scratch/images/overlay" 2>/dev/null || true
-	rm -rf --one-file-system "$scratch"
+	rm -rf --one-file-system "$scratch" "$state"
 	exit $code
 }
 trap clean EXIT
@@ -29,7 +30,7 @@ trap clean EXIT
 # Its state apart from the machine's, without systemd and a network. A user
 # whose own limits are low may not raise them for a container.
 pod() {
-	podman --root "$scratch/images" --runroot "$scratch/state" \
+	podman --root "$scratch/images" --runroot "$state" \
 		--cgroup-manager=cgroupfs --events-backend=file \
 		--runtime runc "$@"
 }

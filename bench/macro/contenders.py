@@ -8,6 +8,7 @@ folder of the contender's own, ID, the name of the environment, and BASE, what
 lacks(): why this machine cannot have it, None when it can.
 """
 import os
+import subprocess
 
 import mountpoint
 
@@ -276,7 +277,7 @@ class Podman(Contender):
     """Containers of an image in podman's own storage."""
     name = "podman"
     takes = {"container"}
-    call = ('podman --root "$TOP/storage" --runroot "$TOP/run" '
+    call = ('podman --root "$TOP/storage" --runroot /mnt '
             '--tmpdir "$TOP/tmp" --cgroup-manager=cgroupfs '
             '--events-backend=file --runtime runc ')
     start = call + ('run --rm --name "$ID" --network none '
@@ -285,8 +286,13 @@ class Podman(Contender):
     create, destroy = ":", ":"
 
     def __init__(self, bench):
-        """Locks in files: others would stay in /dev/shm, for everybody."""
+        """Locks in files: others would stay in /dev/shm, for everybody. And
+        /mnt is its own in the name space of the run, since podman takes no
+        runroot of more than 50 bytes."""
         super().__init__(bench)
+        (self.top / "run").mkdir()
+        subprocess.run(["mount", "--bind", self.top / "run", "/mnt"],
+                       check=True)
         conf = self.top / "containers.conf"
         conf.write_text('[engine]\nlock_type = "file"\n')
         self.env["CONTAINERS_CONF"] = str(conf)

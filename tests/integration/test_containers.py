@@ -78,9 +78,11 @@ class Engine:
         self.store, (self.name, *self.over) = store, name.split()
         self.folder = store.folder / "engine"
         self.folder.mkdir()
+        # podman takes 50 bytes at most
+        self.state = tempfile.mkdtemp(prefix="cowfs-", dir="/run")
         # apart from the machine's
         self.pod = ["podman", "--root", self.folder / "images", "--runroot",
-                    self.folder / "state", "--cgroup-manager=cgroupfs",
+                    self.state, "--cgroup-manager=cgroupfs",
                     "--events-backend=file", "--runtime", "runc"]
 
     def config(self, view, argv):
@@ -107,7 +109,7 @@ class Engine:
                     "none", "--ulimit", "nofile=20000:20000", "--ulimit",
                     "nproc=4096:4096", "--rootfs", f"{view}{over}", *argv]
         command = CRUN if self.name == "crun" else ["runc"]
-        return [*command, "--root", self.folder / "state", "run", "-b",
+        return [*command, "--root", self.state, "run", "-b",
                 self.config(view, argv), name]
 
     def spawn(self, view, name, argv):
@@ -116,13 +118,15 @@ class Engine:
     def end(self):
         if self.name == "podman":
             self.call([*self.pod, "rm", "-f", "-t", "0", "-a"], None)
-        elif (self.folder / "state").exists():
-            for name in os.listdir(self.folder / "state"):
-                self.call([self.name, "--root", self.folder / "state",
-                           "delete", "-f", name], None)
-        for point in reversed(mountpoint.mounts_below(self.folder)):
-            self.call(["umount", point], None)
-        assert not mountpoint.mounts_below(self.folder)
+        else:
+            for name in os.listdir(self.state):
+                self.call([self.name, "--root", self.state, "delete", "-f",
+                           name], None)
+        for folder in (self.folder, self.state):
+            for point in reversed(mountpoint.mounts_below(folder)):
+                self.call(["umount", point], None)
+            assert not mountpoint.mounts_below(folder)
+        shutil.rmtree(self.state)
 
 
 @pytest.fixture
