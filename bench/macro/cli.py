@@ -21,7 +21,7 @@ import real
 from macro import BENCH, child, report, rounds
 
 # (tree, rounds, part of the budget that may be used when it ends)
-QUICK = (("root", 2, 1), ("file", 2, 1), ("small", 2, 1))
+QUICK = (("root", 2, 1), ("file", 2, 1), ("small", 1, 1))
 FULL = (("file", 5, 1), ("root", 5, 1), ("small", 5, .35), ("large", 3, .7),
         ("medium", 3, 1))
 INSIDE = "COWFS_BENCH_INSIDE"

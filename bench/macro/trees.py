@@ -61,7 +61,7 @@ def generated(scratch, args):
 
 
 def medium(scratch, _args):
-    subprocess.run(["cp", "-a", real.make(), scratch / "medium"], check=True)
+    subprocess.run(["cp", "-a", real.make(real.ALL), scratch / "medium"], check=True)
     git(scratch / "medium", "status")
     return Tree("medium", scratch / "medium", ("git", "node", "tsc"),
                 "node_modules/typescript/package.json")
