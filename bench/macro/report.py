@@ -135,8 +135,8 @@ def glance(data):
     rows = grouped(data)
     out = ["| work | " + " | ".join(title for title, _ in COLUMNS) + " |",
            "|---" * (len(COLUMNS) + 1) + "|"]
-    for key in GLANCE:
-        row = rows.get(key, {})
+    for key in (k for k in GLANCE if k in rows):
+        row = rows[key]
         who = [next((n for n in names if n in row), None)
                for _, names in COLUMNS]
         least = min((stats.median(row[n]["values"]) for n in who if n),
