@@ -9,7 +9,7 @@ import subprocess
 
 OPTIONS = {"xfs": ["-q", "-m", "reflink=1"], "btrfs": ["-q"],
            "ext4": ["-q", "-F", "-m", "0", "-E",
-                    "lazy_itable_init=0,lazy_journal_init=0"]}
+                    "lazy_itable_init=0,lazy_journal_init=0,nodiscard"]}
 
 
 class Disk:

@@ -22,7 +22,7 @@ from macro.works import Place
 # environments may be expected to take; BUDGET: seconds after which no further
 # work is begun.
 SLOW, ENOUGH, ENDLESS, MOST, BUDGET = range(5)
-FULL = (2, 3, 30, 120, 5000)
+FULL = (2, 3, 30, 60, 5000)
 QUICK = (1, 1, 30, 10, 120)
 ROOM = (40 << 30, 6 << 30)  # bytes of the disk for a full and a quick run
 SHORT, OFTEN = .2, 3  # seconds; what is shorter is done so often in a round
