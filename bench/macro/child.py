@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 
 import mountpoint
 
@@ -117,7 +118,12 @@ def remove(folder):
     """A folder of ours, with what is mounted there."""
     mountpoint.force_away(folder) if mountpoint.processes_of(folder) else None
     clear_mounts(folder)
-    subprocess.run(["rm", "-rf", "--one-file-system", folder])
+    # Name spaces that are just ending hold it a moment longer.
+    for _ in range(20):
+        if subprocess.run(["rm", "-rf", "--one-file-system",
+                           folder]).returncode == 0:
+            return
+        time.sleep(.5)
 
 
 def lacking(*programs):

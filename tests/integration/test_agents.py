@@ -222,6 +222,7 @@ NPM_CI = r"""
 mv node_modules before
 npm ci --offline --no-audit --no-fund --loglevel error
 diff -rq --no-dereference -x .package-lock.json before node_modules
+rm -rf before
 npm test --silent -- -t rates
 """
 
