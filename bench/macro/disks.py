@@ -19,9 +19,10 @@ class Disk:
     def __init__(self, kind, image, point, room, reserve=False):
         self.kind, self.image, self.point = kind, image, point
         with open(image, "wb") as f:
-            f.truncate(max(room, 1 << 30))
             if reserve:
-                os.posix_fallocate(f.fileno(), 0, max(room, 1 << 30))
+                os.posix_fallocate(f.fileno(), 0, room)
+            else:
+                f.truncate(max(room, 1 << 30))
         subprocess.run([f"mkfs.{kind}", *OPTIONS[kind], image], check=True,
                        stdout=subprocess.DEVNULL, timeout=120)
         self.mount()

@@ -24,7 +24,7 @@ from macro.works import Place
 SLOW, ENOUGH, ENDLESS, MOST, BUDGET = range(5)
 FULL = (2, 3, 30, 60, 5000)
 QUICK = (1, 1, 30, 10, 120)
-ROOM = (40 << 30, 6 << 30)  # bytes of the disk for a full and a quick run
+ROOM = (40 << 30, 4 << 30)  # bytes of the disk for a full and a quick run
 SHORT, OFTEN = .2, 3  # seconds; what is shorter is done so often in a round
 
 
@@ -41,7 +41,7 @@ class Bench:
             # Like the other file systems that take part: in a file.
             self.scratch = folder / "disk"
             Disk("ext4", folder / "ext4.img", self.scratch,
-                 min(self.room, ROOM[args.quick]), reserve=True)
+                 min(self.room * 3 // 2, ROOM[args.quick]), reserve=True)
         self.found = {}     # (tree, work, contender): values
         self.left_out = []  # (who, why)
         self.failed = {}    # (tree, work, contender): why

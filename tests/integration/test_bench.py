@@ -287,7 +287,7 @@ def test_a_full_disk(run):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(run, number):
     """While a find that never ends looks at a mount."""
-    run.fake("find", 'echo >"$TMP/../../begun"; exec sleep 600\n')
+    run.fake("find", 'echo >"$TMP/../../../begun"; exec sleep 600\n')
     child = run.start("--contenders", "cowfs|^overlayfs|btrfs s", "--only",
                       "find, warm")
     begun = run.scratch / "begun"
@@ -304,7 +304,7 @@ def test_interrupted(run, number):
 @pytest.mark.long
 def test_killed(run):
     """Even then the kernel ends what it started; a folder is left."""
-    run.fake("find", 'echo >"$TMP/../../begun"; exec sleep 600\n')
+    run.fake("find", 'echo >"$TMP/../../../begun"; exec sleep 600\n')
     child = run.start("--contenders", "cowfs", "--only", "find, warm")
     begun = run.scratch / "begun"
     mountpoint.wait_until(begun.exists, 120, "find has begun")
