@@ -37,7 +37,7 @@ def parse(doc):
     ap.add_argument("-o", type=pathlib.Path, default=BENCH / "out",
                     metavar="DIR")
     ap.add_argument("--scratch", metavar="DIR",
-                    help="on the disk to measure, 40 GB free for --full")
+                    help="on the disk to measure, 50 GB free for --full")
     ap.add_argument("--in-place", action="store_true",
                     help="on the file system of that folder, not on an ext4 "
                     "in a file")
@@ -95,7 +95,12 @@ def inside(args, scratch):
     """The run itself; returns the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupted)
-    bench = rounds.Bench(args, scratch, environment())
+    try:
+        bench = rounds.Bench(args, scratch, environment())
+    except (OSError, subprocess.SubprocessError) as e:
+        print(f"bench/run: no disk of its own: {e}; --in-place works without",
+              file=sys.stderr)
+        return 2
     machine = report.machine(bench.scratch)
     code = 0
     try:

@@ -132,7 +132,7 @@ class OnDisk(Contender):
     def __init__(self, bench):
         super().__init__(bench)
         image = bench.images / f"{self.top.name}.img"
-        self.disk = Disk(self.kind, image, self.top, bench.room)
+        self.disk = Disk(self.kind, image, self.top, bench.room // 2)
 
     def used(self):
         return self.disk.used()

@@ -36,12 +36,12 @@ class Bench:
         self.limit, self.null = args.limit, args.null
         self.images = self.scratch = folder
         st = os.statvfs(folder)
-        self.room = st.f_bavail * st.f_frsize // 2
+        self.room = st.f_bavail * st.f_frsize
         if os.geteuid() == 0 and not args.in_place:
             # Like the other file systems that take part: in a file.
             self.scratch = folder / "disk"
             Disk("ext4", folder / "ext4.img", self.scratch,
-                 min(self.room * 3 // 2, ROOM[args.quick]), reserve=True)
+                 min(self.room * 3 // 4, ROOM[args.quick]), reserve=True)
         self.found = {}     # (tree, work, contender): values
         self.left_out = []  # (who, why)
         self.failed = {}    # (tree, work, contender): why

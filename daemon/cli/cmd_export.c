@@ -92,8 +92,7 @@ static int take_answer(void *ctx, const struct msg *row)
 	if (msg_get_str(row, CTL_TAG_SNAPSHOT, a->hex, sizeof a->hex) < 0)
 		return -EPROTO;
 	a->sockets = msg_get_u64(row, CTL_TAG_COUNT, 0);
-	if (msg_get_str(row, CTL_TAG_PATH, a->socket, sizeof a->socket) < 0)
-		a->socket[0] = '\0';
+	remote_read_str(row, CTL_TAG_PATH, a->socket, sizeof a->socket);
 	return 1;
 }
 

@@ -126,16 +126,11 @@ struct git_fields {
 	char commit[80];
 };
 
-/* What is missing is "". */
 static void read_git(const struct msg *done, struct git_fields *g)
 {
-	if (msg_get_str(done, CTL_TAG_GIT_DIR, g->dir, sizeof g->dir) < 0)
-		g->dir[0] = '\0';
-	if (msg_get_str(done, CTL_TAG_GIT_HEAD, g->head, sizeof g->head) < 0)
-		g->head[0] = '\0';
-	if (msg_get_str(done, CTL_TAG_GIT_COMMIT, g->commit,
-			sizeof g->commit) < 0)
-		g->commit[0] = '\0';
+	remote_read_str(done, CTL_TAG_GIT_DIR, g->dir, sizeof g->dir);
+	remote_read_str(done, CTL_TAG_GIT_HEAD, g->head, sizeof g->head);
+	remote_read_str(done, CTL_TAG_GIT_COMMIT, g->commit, sizeof g->commit);
 }
 
 static int run_show(struct call *c)

@@ -106,11 +106,8 @@ static int ask(struct call *c, struct subject *s)
 	if (r)
 		return r;
 	remote_read_env(&done, &s->env);
-	if (msg_get_str(&done, CTL_TAG_GIT_DIR, s->git_dir, sizeof s->git_dir) <
-	    0)
-		s->git_dir[0] = '\0';
-	if (msg_get_str(&done, CTL_TAG_GIT_COMMIT, s->base, sizeof s->base) < 0)
-		s->base[0] = '\0';
+	remote_read_str(&done, CTL_TAG_GIT_DIR, s->git_dir, sizeof s->git_dir);
+	remote_read_str(&done, CTL_TAG_GIT_COMMIT, s->base, sizeof s->base);
 	make_stamp(c, s);
 	if (!s->git_dir[0])
 		return call_fail(c, CODE_FAILED,

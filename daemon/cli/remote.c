@@ -270,21 +270,21 @@ int remote_list(const struct call *c, client_row_fn fn, void *ctx)
 	return remote_call(c, &fd, &request, fn, ctx, &done);
 }
 
-static void read_str(const struct msg *row, enum ctl_tag tag, char *s,
+void remote_read_str(const struct msg *m, enum ctl_tag tag, char *s,
 		     size_t size)
 {
-	if (msg_get_str(row, tag, s, size) < 0)
-		s[0] = 0;
+	if (msg_get_str(m, tag, s, size) < 0)
+		s[0] = '\0';
 }
 
 void remote_read_env(const struct msg *row, struct remote_env *e)
 {
-	read_str(row, CTL_TAG_NAME, e->name, sizeof e->name);
-	read_str(row, CTL_TAG_STATE, e->state, sizeof e->state);
-	read_str(row, CTL_TAG_SNAPSHOT, e->snapshot, sizeof e->snapshot);
-	read_str(row, CTL_TAG_REF, e->ref, sizeof e->ref);
-	read_str(row, CTL_TAG_PATH, e->path, sizeof e->path);
-	read_str(row, CTL_TAG_SOURCE, e->source, sizeof e->source);
+	remote_read_str(row, CTL_TAG_NAME, e->name, sizeof e->name);
+	remote_read_str(row, CTL_TAG_STATE, e->state, sizeof e->state);
+	remote_read_str(row, CTL_TAG_SNAPSHOT, e->snapshot, sizeof e->snapshot);
+	remote_read_str(row, CTL_TAG_REF, e->ref, sizeof e->ref);
+	remote_read_str(row, CTL_TAG_PATH, e->path, sizeof e->path);
+	remote_read_str(row, CTL_TAG_SOURCE, e->source, sizeof e->source);
 	e->created = msg_get_u64(row, CTL_TAG_TIME, 0);
 	limits_read_row(row, &e->limits);
 	ports_read_row(row, &e->ports);

@@ -59,7 +59,10 @@ struct remote_env {
 	struct limits_row limits;
 	struct ports_row ports;
 };
-/* Reads a row; what is missing is "". */
+/* Reads a text of a row or an answer; what is missing is "". */
+void remote_read_str(const struct msg *m, enum ctl_tag tag, char *s,
+		     size_t size);
+/* Reads a row in that way. */
 void remote_read_env(const struct msg *row, struct remote_env *ret_env);
 
 /* Finds an environment in the list by its name; says when it is not there. */

@@ -26,6 +26,7 @@
 
 #include "base/err.h"
 #include "cli/changes.h"
+#include "cli/remote.h"
 #include "cli/snaps.h"
 #include "cli/view.h"
 #include "git/ignore.h"
@@ -102,22 +103,15 @@ static int gather(struct saving *s)
 	return r;
 }
 
-/* "": what is empty cannot be told from what is missing. */
-static void read_str(const struct msg *m, enum ctl_tag tag, char *s,
-		     size_t size)
-{
-	if (msg_get_str(m, tag, s, size) < 0)
-		s[0] = '\0';
-}
-
 /* The server says what the environment stands on, and freezes. */
 static int take_base(void *ctx, const struct msg *row)
 {
 	struct saving *s = ctx;
 	char hex[OID_HEX + 1];
 
-	read_str(row, CTL_TAG_SNAPSHOT, hex, sizeof hex);
-	read_str(row, CTL_TAG_GIT_DIR, s->ret->git_dir, sizeof s->ret->git_dir);
+	remote_read_str(row, CTL_TAG_SNAPSHOT, hex, sizeof hex);
+	remote_read_str(row, CTL_TAG_GIT_DIR, s->ret->git_dir,
+			sizeof s->ret->git_dir);
 	if (oid_from_hex(hex, &s->work.snapshot) < 0)
 		return -EPROTO;
 	if (s->ret->git_dir[0])
@@ -159,8 +153,8 @@ static int take_answer(struct saving *s, const struct msg *done)
 	size_t n;
 	const uint8_t *p;
 
-	read_str(done, CTL_TAG_RESCUE, r->name, sizeof r->name);
-	read_str(done, CTL_TAG_GIT_REF, r->git_ref, sizeof r->git_ref);
+	remote_read_str(done, CTL_TAG_RESCUE, r->name, sizeof r->name);
+	remote_read_str(done, CTL_TAG_GIT_REF, r->git_ref, sizeof r->git_ref);
 	if (!r->name[0])
 		return call_fail(s->c, CODE_FAILED, "%s: server: %s; kept",
 				 s->env, err_text(-EPROTO));

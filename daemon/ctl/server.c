@@ -102,6 +102,11 @@ static int wait_readable(int fd, int timeout_ms)
 	return r == 0 ? -ETIMEDOUT : 0;
 }
 
+int ctl_send_row(const struct ctl_peer *peer, const struct msg *row)
+{
+	return msg_send(peer->fd, row, SEND_TIMEOUT_MS);
+}
+
 /* Takes and answers one request; non-zero ends the connection. */
 static int serve_one(struct connection *c, struct msg *request,
 		     struct msg *done)

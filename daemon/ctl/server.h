@@ -24,8 +24,11 @@ struct ctl_peer {
 	pid_t pid;
 	uid_t uid;
 	gid_t gid;
-	int fd; /* to send rows with msg_send */
+	int fd;
 };
+/* Sends a row, within seconds. Errors as msg_send's. */
+_must_check_ int ctl_send_row(const struct ctl_peer *peer,
+			      const struct msg *row);
 
 /* Answers one request: may send rows; fills done (already begun as CTL_DONE).
  * A non-zero result closes the connection. */

@@ -24,7 +24,6 @@
 #include "env/delta.h"
 #include "fuse/session.h"
 
-enum { SEND_TIMEOUT_MS = 5000 };
 #define WRITE_BACK_NS UINT64_C(5000000000)
 
 struct rows {
@@ -123,7 +122,7 @@ static int send_rows(const struct ctl_peer *peer, struct rows *rows)
 
 		buf_clear(&rows->row.bytes);
 		buf_put(&rows->row.bytes, p, n);
-		r = msg_send(peer->fd, &rows->row, SEND_TIMEOUT_MS);
+		r = ctl_send_row(peer, &rows->row);
 	}
 	return r;
 }

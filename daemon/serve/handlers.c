@@ -20,7 +20,6 @@
 #include "serve/list_int.h"
 
 enum {
-	SEND_TIMEOUT_MS = 5000,
 	ACQUIRE_MS = 20000,
 	PATH_BYTES = 128,
 };
@@ -105,7 +104,7 @@ static int list_handle(struct server *s, const struct ctl_peer *peer,
 		/* Gone since it was listed. */
 		if (put_row(s, &leases, name, info, &row) == -ENOENT)
 			continue;
-		r = msg_send(peer->fd, &row, SEND_TIMEOUT_MS);
+		r = ctl_send_row(peer, &row);
 		if (r < 0)
 			return r;
 	}

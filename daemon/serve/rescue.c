@@ -30,7 +30,6 @@ enum {
 	RECORD_BYTES = 96, /* of a name, which is a label */
 	REF_BYTES = 128,
 	COMMIT_BYTES = 128,
-	SEND_TIMEOUT_MS = 5000,
 };
 
 #define REF_PREFIX "refs/cowfs/rescue/"
@@ -200,7 +199,7 @@ static int tell_base(const struct making *m)
 	msg_begin(&row, CTL_ROW);
 	msg_put_str(&row, CTL_TAG_SNAPSHOT, hex);
 	msg_put_str(&row, CTL_TAG_GIT_DIR, m->git_dir);
-	return msg_send(m->peer->fd, &row, SEND_TIMEOUT_MS);
+	return ctl_send_row(m->peer, &row);
 }
 
 static int freeze_open(struct making *m, struct env *env, struct diag *diag)

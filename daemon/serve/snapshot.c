@@ -18,7 +18,7 @@
 #include "base/err.h"
 #include "env/freeze.h"
 
-enum { SEND_TIMEOUT_MS = 5000, PIN_WAIT_MS = 10000 };
+enum { PIN_WAIT_MS = 10000 };
 
 static int freeze(struct server *s, struct envs_entry *entry, struct diag *diag,
 		  struct freeze_result *ret)
@@ -62,7 +62,7 @@ static int answer(const struct ctl_peer *peer, const struct freeze_result *res)
 	msg_begin(&row, CTL_ROW);
 	msg_put_str(&row, CTL_TAG_SNAPSHOT, hex);
 	add_sockets(&row, &res->sockets);
-	r = msg_send(peer->fd, &row, SEND_TIMEOUT_MS);
+	r = ctl_send_row(peer, &row);
 	if (r < 0)
 		return r;
 	while (poll(&p, 1, PIN_WAIT_MS) < 0 && errno == EINTR)

@@ -22,7 +22,6 @@
 #include "fuse/session.h"
 
 enum {
-	SEND_TIMEOUT_MS = 5000,
 	END_WAIT_MS = 2000,
 	WHAT_BYTES = 256,
 };
@@ -188,7 +187,7 @@ static int show(struct view *v, const struct ctl_peer *peer)
 
 	msg_begin(&row, CTL_ROW);
 	msg_put_str(&row, CTL_TAG_PATH, v->reply->path);
-	r = msg_send(peer->fd, &row, SEND_TIMEOUT_MS);
+	r = ctl_send_row(peer, &row);
 	if (r == 0)
 		wait_client(peer);
 	return r < 0 ? r : CODE_DONE;
