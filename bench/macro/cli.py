@@ -22,7 +22,7 @@ from macro import BENCH, child, report, rounds
 
 # (tree, rounds, part of the budget that may be used when it ends)
 QUICK = (("root", 2, 1), ("file", 2, 1), ("small", 1, 1))
-FULL = (("file", 5, 1), ("root", 5, 1), ("small", 5, .35), ("large", 3, .7),
+FULL = (("file", 5, 1), ("root", 5, 1), ("small", 5, .35), ("large", 3, 1),
         ("medium", 3, 1))
 INSIDE = "COWFS_BENCH_INSIDE"
 PATIENCE = 60  # seconds for an interrupted run to clear away
