@@ -18,6 +18,7 @@ from conftest import have_fuse, skip_unless
 BENCH = pathlib.Path(__file__).resolve().parent.parent.parent / "bench"
 sys.path.insert(0, str(BENCH))
 import macro.compare  # noqa: E402
+import macro.report  # noqa: E402
 
 WORKS = {"find, warm": .1, "create": .004, "untar": 2.0, "jest": 1.5}
 NOISE = (1.0, .98, 1.03, .99, 1.01)
@@ -57,6 +58,20 @@ def test_the_program(tmp_path):
                            tmp_path / "a", tmp_path / "b"],
                           stdout=subprocess.PIPE, text=True)
     assert done.returncode == 1 and done.stdout.count("\n") == 1
+
+
+def test_the_tables_are_of_the_results_beside_them():
+    """README's and results.md's, of the run that is kept."""
+    kept = BENCH / "results"
+    data = json.loads((kept / "results.json").read_text())
+    assert data["mode"] == "full"
+    failed = {(f["tree"], f["work"], f["contender"]) for f in data["failed"]}
+    for tree, work, _ in failed & {(t, w, "cowfs") for t, w, _ in failed}:
+        assert (tree, work, "native") in failed, "not for cowfs alone"
+    assert (kept / "results.md").read_text() == macro.report.table(data)
+    readme = (BENCH.parent / "README.md").read_text()
+    assert macro.report.glance(data) in readme
+    assert data["machine"]["date"][:10] in readme
 
 
 def test_a_run_and_itself(compare):
