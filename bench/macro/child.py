@@ -37,7 +37,7 @@ class Hangs(Failed):
 def last_words(text):
     lines = [line for line in text.splitlines() if line.strip()]
     told = [line for line in lines if line.startswith("wrong: ")]
-    return (told or lines or ["no message"])[-1][-300:]
+    return told[-1] if told else " / ".join(lines[-3:]) or "no message"
 
 
 def run(script, env, limit=600, cwd="/"):

@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 import mountpoint
+import project
 import real
 
 from macro import BENCH, child, report, rounds
@@ -86,8 +87,7 @@ def environment():
         GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null",
         GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="safe.directory",
         GIT_CONFIG_VALUE_0="*", npm_config_cache=str(real.npm_cache()),
-        npm_config_update_notifier="false", npm_config_audit="false",
-        npm_config_fund="false", npm_config_loglevel="error")
+        **project.NPM)
     return env
 
 

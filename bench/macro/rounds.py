@@ -6,6 +6,7 @@ What fails has no number. A contender that hangs is cleared away and is left
 out from then on; the run goes on.
 """
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -18,14 +19,15 @@ from macro.disks import Disk
 from macro.works import Place
 
 # Of a full and of a quick run. SLOW: seconds, of longer works ENOUGH rounds are
-# enough; ENDLESS: seconds, of longer ones a single one; MOST: seconds that 20
-# environments may be expected to take; BUDGET: seconds after which no further
-# work is begun.
+# enough; ENDLESS: seconds, of longer ones a single one, and of those that take
+# twice as long with what they need; MOST: seconds that 20 environments may be
+# expected to take; BUDGET: seconds after which no further work is begun.
 SLOW, ENOUGH, ENDLESS, MOST, BUDGET = range(5)
 FULL = (2, 3, 30, 60, 5000)
 QUICK = (1, 1, 30, 10, 120)
 ROOM = (40 << 30, 4 << 30)  # bytes of the disk for a full and a quick run
-SHORT, OFTEN = .2, 3  # seconds; what is shorter is done so often in a round
+# Seconds; what is shorter is done so often in a round, unless that takes long.
+SHORT, OFTEN, LONG = .2, 3, 5
 
 
 class Bench:
@@ -46,6 +48,7 @@ class Bench:
         self.left_out = []  # (who, why)
         self.failed = {}    # (tree, work, contender): why
         self.skip = set()   # of the same keys: would take too long
+        self.whole = {}     # of the same keys: seconds, with what a work needs
         self.gone = set()   # names of contenders that hung
         self.tmp = self.scratch / "tmp"
         self.tmp.mkdir()
@@ -167,9 +170,16 @@ class Bench:
 
     def fail(self, tree, what, contender, why):
         key = (tree.name, what, contender.name)
-        self.failed[key] = " ".join(why.split())[-300:]
+        self.failed[key] = self.nameless(" ".join(why.split()))[-300:]
         self.found.pop(key, None)
         self.say(f"FAILED: {', '.join(key)}: {self.failed[key]}")
+
+    def nameless(self, text):
+        """Without the places of this machine: results are published."""
+        for place, word in ((self.images, "SCRATCH"),
+                            (pathlib.Path.home(), "~")):
+            text = text.replace(f"{place}/", f"{word}/")
+        return re.sub(r"(https?://)[^/\s]+", r"\1HOST", text)
 
     def clear(self, contender):
         """It hung: whatever it has is taken away by force."""
@@ -194,13 +204,23 @@ class Bench:
                   self.worth(tree, w, contender)]
         if not inside or contender.name in self.gone or self.late():
             return
-        name = f"{tree.name}{i}-work"
+        while inside:
+            inside = self.work_in(tree, contender, inside,
+                                  f"{tree.name}{i}-{inside[0].slug}")
+
+    def work_in(self, tree, contender, todo, name):
+        """Works in one environment. One that fails leaves nobody knows what:
+        returns those that have to be done in another."""
         up = self.guarded(tree, contender, "the environment",
                           contender.up, tree, name)
-        for w in inside if up else ():
-            self.take(tree, w, contender, name)
+        done = 0
+        while up and done < len(todo):
+            done += 1
+            if not self.take(tree, todo[done - 1], contender, name):
+                break
         self.guarded(tree, contender, "the environment's end",
                      contender.down, tree, name)
+        return todo[done:] if up else []
 
     def worth(self, tree, w, contender):
         """What failed once is not tried again; what is slow not so often."""
@@ -209,7 +229,8 @@ class Bench:
             return False
         values = self.found.get(key, [])
         if values and (w.unit == "B" or  # they are the same each time
-                       min(values) > self.mode[ENDLESS]):
+                       min(values) > self.mode[ENDLESS] or
+                       self.whole[key] > 2 * self.mode[ENDLESS]):
             return False
         if len(values) >= self.mode[ENOUGH] and min(values) > self.mode[SLOW]:
             return False
@@ -223,22 +244,24 @@ class Bench:
         return True
 
     def take(self, tree, w, contender, name):
+        """Returns whether nothing failed."""
         if contender.name in self.gone or self.late() or \
                 not self.worth(tree, w, contender):
-            return
-        place = Place(contender, tree, name)
-        values = []
+            return True
+        place, key = Place(contender, tree, name), (
+            tree.name, w.name, contender.name)
+        values, began = [], time.monotonic()
         for _ in range(OFTEN if w.group != "work" and w.unit == "s" else 1):
             if not self.guarded(tree, contender, w.name,
                                 lambda: values.append(w.function(place))):
-                return
-            if values[-1] > SHORT:
+                return False
+            self.whole[key] = time.monotonic() - began
+            if values[-1] > SHORT or self.whole[key] > LONG:
                 break
-        if values:
-            self.found.setdefault((tree.name, w.name, contender.name),
-                                  []).extend(values)
-            self.say(f"{tree.name}, {w.name}, {contender.name}: "
-                     f"{stats.figure(values, w.unit)}")
+        self.found.setdefault(key, []).extend(values)
+        self.say(f"{', '.join(key)}: {stats.figure(values, w.unit)}, in all "
+                 f"{self.whole[key]:.0f} s")
+        return True
 
 
 def chosen(name, expression):

@@ -25,6 +25,10 @@ TOOLS = ("npm", "cargo", "psql", "git")
 CLUSTER, SEED = "var/pg", "db/migrations/001_base.sql"
 PYTHON = "/usr/bin/python3"  # everybody can execute it
 MADE = 1  # counts changes of how it is made
+# A lock file without the packages' addresses has `npm ci` ask for them.
+NPM = dict(npm_config_update_notifier="false", npm_config_audit="false",
+           npm_config_fund="false", npm_config_loglevel="error",
+           npm_config_omit_lockfile_registry_resolved="false")
 GIT = dict(GIT_AUTHOR_NAME="t", GIT_AUTHOR_EMAIL="t@example.invalid",
            GIT_COMMITTER_NAME="t", GIT_COMMITTER_EMAIL="t@example.invalid",
            GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null")
@@ -63,13 +67,10 @@ def run(*argv, cwd, **env):
 def make_packages(top):
     """pg's packages stay in a cache of npm's in the tree: `npm ci` finds all
     of them there, by the addresses in the lock file."""
-    npm = dict(npm_config_update_notifier="false", npm_config_audit="false",
-               npm_config_fund="false", npm_config_loglevel="error",
-               npm_config_omit_lockfile_registry_resolved="false")
     run("npm", "install", cwd=top / "db",
-        **dict(npm, npm_config_cache=str(top / "vendor/npm")))
+        **dict(NPM, npm_config_cache=str(top / "vendor/npm")))
     run("npm", "install", cwd=top,
-        **dict(npm, npm_config_cache=str(cache_folder() / "npm")))
+        **dict(NPM, npm_config_cache=str(cache_folder() / "npm")))
     run(PYTHON, "-m", "venv", ".venv", cwd=top)
     run(".venv/bin/python", "-m", "pip", "install", "-q",
         "--disable-pip-version-check", PYTEST, cwd=top)

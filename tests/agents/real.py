@@ -17,6 +17,7 @@ SOME = {
     "date-fns": "3.6.0", "core-js": "3.37.1",
 }
 ALL = {**SOME, "@mui/icons-material": "5.15.18"}
+MADE = 1  # counts changes of how it is made
 TEST = """
 const { add } = require('../src/add');
 test('adds', () => { expect(add(1, 2)).toBe(3); });
@@ -31,12 +32,8 @@ def npm_cache():
 
 
 def npm(folder, *args):
-    env = dict(os.environ, npm_config_cache=str(npm_cache()),
-               npm_config_update_notifier="false", npm_config_audit="false",
-               npm_config_fund="false", npm_config_loglevel="error",
-               NEXT_TELEMETRY_DISABLED="1")
-    subprocess.run(["npm", *args], cwd=folder, env=env, check=True,
-                   stdin=subprocess.DEVNULL)
+    project.run("npm", *args, cwd=folder, NEXT_TELEMETRY_DISABLED="1",
+                **dict(project.NPM, npm_config_cache=str(npm_cache())))
 
 
 def make_project(top, packages):
@@ -58,7 +55,7 @@ def make_project(top, packages):
 
 def make(packages):
     """Returns where it is."""
-    key = hashlib.sha256(json.dumps([packages, TEST]).encode()).hexdigest()
+    key = hashlib.sha256(json.dumps([packages, TEST, MADE]).encode()).hexdigest()
     top = project.cache_folder() / f"project-{key[:12]}"
     if (top / ".git/HEAD").exists():
         return top
