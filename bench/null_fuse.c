@@ -20,6 +20,8 @@
  * GETXATTR says ENODATA and not ENOSYS, FSYNC says yes and not ENOSYS: cowfs
  * has both, so the floor must pay for these messages.
  *
+ * The next request is waited for as cowfs does (fuse/pace.h).
+ *
  * Inode numbers of the protocol are pointers: no look-up by number. One thread
  * serves everything, hence no locks.
  *
@@ -38,6 +40,7 @@
 
 #include <fuse_lowlevel.h>
 
+#include "fuse/pace.h"
 #include "null_tree.h"
 
 #define FOREVER	    1e9 /* seconds; the kernel caps it */
@@ -46,6 +49,7 @@
 static struct inode *root;
 static bool writeback;
 static char message[MESSAGE_MAX];
+static char in[MESSAGE_MAX + 4096]; /* requests, with room for headers */
 
 static struct inode *from_id(fuse_ino_t id)
 {
@@ -524,6 +528,26 @@ static const struct fuse_lowlevel_ops ops = {
 	.removexattr = op_removexattr,
 };
 
+static int serve_requests(struct fuse_session *se)
+{
+	int fd = fuse_session_fd(se);
+	struct pace pace = {0};
+	struct fuse_buf buf = {.mem = in};
+	ssize_t n;
+
+	if (pace_prepare(fd) < 0)
+		return 1;
+	while (!fuse_session_exited(se)) {
+		n = pace_read(&pace, fd, in, sizeof in);
+		if (n < 0 && errno != EINTR && errno != ENOENT)
+			return errno != ENODEV; /* which means: unmounted */
+		buf.size = (size_t)n;
+		if (n > 0)
+			fuse_session_process_buf(se, &buf);
+	}
+	return 0;
+}
+
 static int serve(const char *mountpoint)
 {
 	char *argv[] = {(char[]){"null_fuse"}, (char[]){"-o"},
@@ -540,7 +564,7 @@ static int serve(const char *mountpoint)
 		return 1;
 	if (fuse_set_signal_handlers(se) == 0) {
 		if (fuse_session_mount(se, mountpoint) == 0) {
-			r = fuse_session_loop(se) < 0;
+			r = serve_requests(se);
 			fuse_session_unmount(se);
 		}
 		fuse_remove_signal_handlers(se);

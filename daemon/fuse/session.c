@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How: one thread reads the descriptor, serves each request to its end and
- * reads the next. Measured: more threads (with clone_fd or without) are
- * slower, for waking a second one costs more than most requests. Only fsyncs
- * wait; while one does, another thread reads (fsync.c).
+ * reads the next (pace.c). Measured: more threads (with clone_fd or without)
+ * are slower, for waking a second one costs more than most requests. Only
+ * fsyncs wait; while one does, another thread reads (fsync.c).
  *
  * The descriptor is read here and not by libfuse, so that the request is in
  * memory where its flags can be seen that libfuse 3.17 does not hand on, and
@@ -37,7 +37,6 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -103,16 +102,11 @@ static void serve_request(struct session *s, char *data, size_t n)
 }
 
 /* Says whether a failed read is no reason to stop. */
-static bool may_read_again(int fd, int err)
+static bool may_read_again(int err)
 {
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-
 	switch (err) {
 	case EINTR:
 	case ENOENT: /* the request was given up before we took it */
-		return true;
-	case EAGAIN: /* somebody made it non-blocking: it is shared */
-		(void)poll(&p, 1, -1);
 		return true;
 	case ENODEV:
 		return false;
@@ -195,15 +189,11 @@ static void serve_queued(struct session *s, char *data)
 static void serve_refused(struct session *s, char *data, size_t n)
 {
 	_cleanup_free_ char *request = malloc(n);
-	int fd = fuse_session_fd(s->se);
-	int flags = fcntl(fd, F_GETFL);
 
 	s->refused = s->patient = false;
-	if (request && flags >= 0 &&
-	    fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0) {
+	if (request) {
 		memcpy(request, data, n);
 		serve_queued(s, data);
-		(void)fcntl(fd, F_SETFL, flags);
 		data = request;
 	}
 	serve_request(s, data, n);
@@ -219,9 +209,9 @@ static bool serve_requests(struct session *s)
 	ssize_t n;
 
 	while (!fuse_session_exited(s->se)) {
-		n = read(fd, data, IN_BYTES);
+		n = pace_read(&s->pace, fd, data, IN_BYTES);
 		if (n < 0) {
-			if (!may_read_again(fd, errno))
+			if (!may_read_again(errno))
 				return false;
 		} else if ((size_t)n < sizeof(struct fuse_in_header)) {
 			log_error("a request of %zd bytes on the FUSE device",
@@ -364,7 +354,7 @@ int session_start(struct env *e, int fd, const struct session_options *options,
 		return -ENOMEM;
 	s->on_end = on_end;
 	s->ctx = ctx;
-	err = fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ? -errno : 0;
+	err = fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ? -errno : pace_prepare(fd);
 	if (err == 0)
 		err = map_buffers(s);
 	if (err == 0)

@@ -15,6 +15,7 @@
 #define COWFS_FUSE_SESSION_INT_H
 
 #include "base/mutex.h"
+#include "fuse/pace.h"
 #include "fuse/session.h"
 
 #include <fuse_lowlevel.h>
@@ -53,6 +54,8 @@ struct session {
 	char *in_map; /* one mapping: the receive buffer, then out */
 	char *out;    /* answers are built here, SESSION_MAX_IO */
 	struct session_counters count;
+
+	struct pace pace;
 
 	bool sync_here; /* this thread is to serve those that wait */
 
