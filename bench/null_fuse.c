@@ -541,9 +541,10 @@ static int serve_requests(struct fuse_session *se)
 		n = pace_read(&pace, fd, in, sizeof in);
 		if (n < 0 && errno != EINTR && errno != ENOENT)
 			return errno != ENODEV; /* which means: unmounted */
+		if (n <= 0)
+			continue;
 		buf.size = (size_t)n;
-		if (n > 0)
-			fuse_session_process_buf(se, &buf);
+		fuse_session_process_buf(se, &buf);
 	}
 	return 0;
 }

@@ -61,7 +61,7 @@ class Bench:
         self.mode = QUICK if args.quick else FULL
 
     def note(self, who, why):
-        self.left_out.append((who, why))
+        self.left_out.append((who, self.nameless(why)))
         self.say(f"{who}: {why}")
 
     def say(self, text):
@@ -213,14 +213,12 @@ class Bench:
         returns those that have to be done in another."""
         up = self.guarded(tree, contender, "the environment",
                           contender.up, tree, name)
-        done = 0
-        while up and done < len(todo):
-            done += 1
-            if not self.take(tree, todo[done - 1], contender, name):
-                break
+        left = list(todo) if up else []
+        while left and self.take(tree, left.pop(0), contender, name):
+            pass
         self.guarded(tree, contender, "the environment's end",
                      contender.down, tree, name)
-        return todo[done:] if up else []
+        return left
 
     def worth(self, tree, w, contender):
         """What failed once is not tried again; what is slow not so often."""
@@ -248,8 +246,8 @@ class Bench:
         if contender.name in self.gone or self.late() or \
                 not self.worth(tree, w, contender):
             return True
-        place, key = Place(contender, tree, name), (
-            tree.name, w.name, contender.name)
+        place = Place(contender, tree, name)
+        key = (tree.name, w.name, contender.name)
         values, began = [], time.monotonic()
         for _ in range(OFTEN if w.group != "work" and w.unit == "s" else 1):
             if not self.guarded(tree, contender, w.name,

@@ -11,6 +11,8 @@
  */
 #include "fuse/pace.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,7 +20,6 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -65,26 +66,18 @@ static void end_look(struct pace *p, bool in_vain)
 	p->skip = (1u << p->vain) - 1;
 }
 
-static int64_t now(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* read(2), until there is something or the time of a look is over. */
 static ssize_t read_awake(int fd, void *buf, size_t size)
 {
-	int64_t began = now();
-	int64_t past;
+	uint64_t began = clock_mono_ns();
+	uint64_t past;
 	ssize_t n;
 
 	for (;;) {
 		n = read(fd, buf, size);
 		if (n >= 0 || errno != EAGAIN)
 			return n;
-		past = now() - began;
+		past = clock_mono_ns() - began;
 		if (past > LOOK_NS) {
 			errno = EAGAIN;
 			return n;

@@ -117,8 +117,7 @@ TEST(looks_in_vain_get_rare)
 		assert_int_equal(pthread_join(sender, NULL), 0);
 		looks += skipped == 0;
 	}
-	/* With one processor there is none; else the second one was left out.
-	 */
+	/* With one processor there is none; else the second is left out. */
 	if (p.vain)
 		assert_int_equal(looks, 2);
 	/* What is there at once ends that. */
