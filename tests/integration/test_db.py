@@ -400,7 +400,10 @@ def test_umount_tells_of_a_busy_environment(db):
     state = status(db, "e")
     db.run("run", "-d", "e", "--", "sh", "-c",
            "/usr/bin/python3 -m http.server 0 & "
-           "for i in $(seq 200); do sleep 4100 & done; touch /tmp/up; wait")
+           "for i in $(seq 200); do sleep 4100 & done; "
+           # A child is a shell until it executes sleep.
+           "until [ $(grep -lx sleep /proc/[0-9]*/comm | wc -l) = 200 ]; "
+           "do sleep .1; done; touch /tmp/up; wait")
     wait_until(lambda: db.run("run", "e", "test", "-e", "/tmp/up",
                               expect=None).code == 0, 30, "all have started")
     start = time.monotonic()
